@@ -20,7 +20,7 @@
 
 #include "reprise/engine.h"
 
-enum { MAX_FORCED = 32, AGING_STEPS = 256, PROBE_STEPS = 32 };
+enum { MAX_FORCED = 32, AGING_STEPS = 256, PROBE_STEPS = 32, MAX_PROBE_STEPS = 1024 };
 enum { PREFIX_STATES = 2, PREFIX_WINDOWS = 4 }; /* room for those of a request, at least */
 
 typedef struct Request Request;
@@ -74,6 +74,13 @@ typedef struct EngineEvent {
     size_t        text, error; /* offsets in the buffer of texts */
 } EngineEvent;
 
+/* The time of the runs of a plan. */
+typedef struct RunTime {
+    double   seconds;     /* a moving average; 0: none yet */
+    uint64_t last_step;   /* of its latest run */
+    uint64_t probe_steps; /* after this many without a run it is tried again, if it takes longer than step_ms */
+} RunTime;
+
 struct RpEngine {
     const RpModel  *model;
     RpEngineOptions o; /* with the defaults filled in */
@@ -84,7 +91,7 @@ struct RpEngine {
     int             n_runners;
     RunnerSet       replies, prompts; /* the same set, if they are not apart */
     float          *logits;           /* [n_seq][n_vocab] of prompts, if apart: the plan of replies runs after theirs */
-    double          seconds[ENGINE_RUNNERS]; /* of a run, a moving average; 0: none yet */
+    RunTime         times[ENGINE_RUNNERS];
     Drafter         drafter;
     Blocks          blocks;
     States          states;

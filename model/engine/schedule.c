@@ -20,7 +20,7 @@
 
 #include <string.h>
 
-enum { MAX_PROBE_STEPS = 1024, SNAPSHOT_TOKENS = 512 };
+enum { SNAPSHOT_TOKENS = 512 };
 
 /* A request that waits gains a priority every AGING_STEPS steps, and keeps it while it runs. */
 static int64_t priority_of(const RpEngine *e, const Request *r) {
@@ -214,7 +214,7 @@ static int32_t guesses_that_pay(const RpEngine *e, Request *r, int32_t n, int32_
     int32_t        best_n = 0;
     const uint64_t steps  = e->stats.steps - r->last_draft;
     for (int32_t k = 0; k <= n; k++, power *= r->accepts, expected += power) {
-        const double run = e->seconds[rp_engine_runner(e, others + 1 + k)], t = run + k * each;
+        const double run = e->times[rp_engine_runner(e, others + 1 + k)].seconds, t = run + k * each;
         if (run == 0.0) return k;
         if ((others + expected) / t > best) best = (others + expected) / t, best_n = k;
     }
@@ -323,21 +323,39 @@ static void add_decoding(RpEngine *e, Request *r, int32_t most) {
     }
 }
 
-/* Columns of the runner before runner i of prompts; 1: there is none. */
-static int32_t shorter(const RpEngine *e, int i) { return i > e->prompts.first ? e->runners[i - 1].o.n_tok : 1; }
+/* The time may have been that of a stall: it is taken again. */
+static bool is_old(const RpEngine *e, const RunTime *t) {
+    const uint64_t steps = e->stats.steps - t->last_step;
+    return steps >= PROBE_STEPS && steps >= t->probe_steps;
+}
+
+/* The longest runner of prompts, up to that of n columns, that takes no longer than step_ms beside `other` seconds. One
+ * that is not known is tried if those before it are fast enough. The first one that is too slow is tried again when
+ * its time is old. At least the runner of one token of a prompt beside
+ * `in_runner` columns: a prompt never waits for all replies. */
+static int longest_in_time(const RpEngine *e, int32_t in_runner, int32_t n, double other) {
+    const int least = rp_engine_find_runner(e->runners, e->prompts, in_runner + 1),
+              most  = rp_engine_find_runner(e->runners, e->prompts, n);
+    int longest     = least - 1;
+    for (int i = least; i <= most; i++) {
+        const double run = e->times[i].seconds;
+        if (run > 0.0 ? (run + other) * 1e3 <= e->o.step_ms : longest == i - 1) longest = i;
+    }
+    if (longest < most && is_old(e, &e->times[longest + 1])) longest++;
+    return longest > least ? longest : least;
+}
 
 /* Tokens of prompts in a step beside `held` columns, which their runner has too if they are not apart. It has as many
  * columns as a runner, unless that is short or nearly full. */
 static int32_t prompt_tokens(const RpEngine *e, int32_t held, int32_t wanted) {
     const int32_t room = e->o.step_tokens - held, in_runner = e->apart ? 0 : held;
-    const double  other = e->apart && held > 0 ? e->seconds[rp_engine_runner(e, held)] : 0.0;
+    const double  other = e->apart && held > 0 ? e->times[rp_engine_runner(e, held)].seconds : 0.0;
     int32_t       n     = in_runner + (wanted < room ? wanted : room);
-    for (int i = e->prompts.first; i < e->prompts.end && held > 0 && e->o.step_ms > 0.0; i++)
-        if (e->seconds[i] > 0.0 && (e->seconds[i] + other) * 1e3 > e->o.step_ms && n > shorter(e, i)) n = shorter(e, i);
-    if (n <= in_runner) return room > 0 ? 1 : 0; /* a prompt never waits for all replies */
-    const int     i    = rp_engine_find_runner(e->runners, e->prompts, n);
-    const int32_t size = e->runners[i].o.n_tok;
-    if (n > SHORT_STEP && n < size - size / 8 && i > e->prompts.first && shorter(e, i) > in_runner) n = shorter(e, i);
+    int           i     = rp_engine_find_runner(e->runners, e->prompts, n);
+    if (held > 0 && e->o.step_ms > 0.0) i = longest_in_time(e, in_runner, n, other);
+    const int32_t size = e->runners[i].o.n_tok, shorter = i > e->prompts.first ? e->runners[i - 1].o.n_tok : 0;
+    if (n > size) n = size;
+    if (n > SHORT_STEP && n < size - size / 8 && shorter > in_runner) n = shorter;
     return n - in_runner;
 }
 

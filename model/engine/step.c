@@ -263,6 +263,19 @@ static bool has_masks(const RpEngine *e, const Part *p) {
     return false;
 }
 
+/* Notes the time of a run. It replaces a time that is old, which may have been that of a stall. A runner with fewer
+ * columns takes no longer. */
+static void measure(RpEngine *e, int runner, double took) {
+    RunTime       *t     = &e->times[runner];
+    const bool     first = t->seconds == 0.0 || e->stats.steps - t->last_step >= PROBE_STEPS;
+    const uint64_t twice = t->probe_steps == 0 ? PROBE_STEPS : 2 * t->probe_steps;
+    t->seconds           = first ? took : 0.75 * t->seconds + 0.25 * took;
+    t->last_step         = e->stats.steps;
+    t->probe_steps       = took * 1e3 <= e->o.step_ms ? 0 : twice < MAX_PROBE_STEPS ? twice : MAX_PROBE_STEPS;
+    for (int i = runner < e->replies.end ? e->replies.first : e->prompts.first; i < runner; i++)
+        if (e->times[i].seconds > t->seconds) e->times[i].seconds = t->seconds;
+}
+
 /* Runs the columns of a part. */
 static RpStatus run_part(RpEngine *e, const Part *p) {
     const Runner *r       = &e->runners[p->runner];
@@ -271,10 +284,9 @@ static RpStatus run_part(RpEngine *e, const Part *p) {
     Column       *c       = e->columns + p->first;
     put_columns(e, r, c, p->n);
     RP_TRY(rp_executor_run_while(r->executor, has_masks(e, p) ? make_masks : NULL, &(Masks){e, p}));
-    const double took    = rp_seconds() - start;
-    double      *seconds = &e->seconds[p->runner];
-    const float *logits  = r->logits;
-    *seconds             = *seconds == 0.0 ? took : 0.75 * *seconds + 0.25 * took;
+    const double took   = rp_seconds() - start;
+    const float *logits = r->logits;
+    measure(e, p->runner, took);
     for (int32_t i = 0; i < p->n; i++)
         if (c[i].output) c[i].logits = logits, logits += n_vocab;
     if (e->drafter.n_embd > 0) {

@@ -295,7 +295,7 @@ Test(engine_context, guesses_leave_states_of_prefixes) {
                              .n_draft    = 3};
         OK(rp_engine_add(e, &r, &id));
         while (rp_engine_pending(e) > 0) {
-            for (int i = 0; i < e->n_runners; i++) e->seconds[i] = 1.0; /* so that guesses pay */
+            for (int i = 0; i < e->n_runners; i++) e->times[i].seconds = 1.0; /* so that guesses pay */
             e->drafter.seconds = 1e-9;
             OK(rp_engine_step(e));
             while (rp_engine_poll(e, &v)) text[n] = v.token, n++;
