@@ -86,6 +86,16 @@ if target == "hf_tokenizer":
         kept = {x for m in t["model"]["merges"] for x in [*(m if isinstance(m, list) else m.split(" ")), "".join(m).replace(" ", "")]}
         t["model"]["vocab"] = {k: v for k, v in t["model"]["vocab"].items() if v < 40 or k in kept}
         inputs.append(json.dumps(t, ensure_ascii=False, separators=(",", ":")).encode())
+if target == "engine": # fuzz_engine.c: byte 0 has requests at a time, blocks, tokens of a step, a draft model, and the model
+    step, cancel, request = b"\5", lambda i: bytes([4, i]), lambda *numbers: bytes([0, *numbers])
+    scenes = [
+        request(1, 40, 6, 0) + step * 2 + request(1, 40, 6, 1) + step * 4, # a prefix that is found
+        request(2, 70, 9, 8) + request(4, 30, 9, 24) + step * 9 + cancel(0) + step + request(2, 70, 4, 16), # guesses, and a cancel
+        request(3, 80, 12, 0) + request(5, 90, 9, 2) + step * 5 + request(7, 60, 5, 6) + step * 3, # priorities, few blocks
+        request(6, 95, 39, 0) + request(0, 0, 3, 0) + request(0, 99, 3, 0) + cancel(0) + cancel(0), # the context is full; refusals
+        b"".join(request(i, 9 * i + 1, i, 8 * i) + step for i in range(8)) + cancel(5) + cancel(2)] # more than run at a time
+    inputs = [bytes([kind << 6 | options]) + scene for kind in range(4)
+              for options, scene in zip((0b111101, 0b110011, 0b100001, 0b001000, 0b100110), scenes)]
 saved = pathlib.Path("tests/fuzz/corpus") / (target + ".hex")
 if saved.exists(): inputs += [bytes.fromhex(line) for line in saved.read_text().split()]
 for i, data in enumerate(inputs): (folder / f"seed-{i}").write_bytes(data)
