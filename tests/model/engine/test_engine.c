@@ -6,6 +6,8 @@
 
 #include "model/engine/engine.h"
 
+#include "reprise/cpu.h"
+
 #ifdef RP_TEST_CUDA
 #include "sim/device/sim.h"
 
@@ -17,7 +19,15 @@ enum { COUNTS_LAUNCHES = 1 };
 
 static const char        device[] = "cuda";
 static const char *const files[]  = {"llama-mix-k", "gpt-oss-mxfp4", "deepseek2-mix", "qwen35-mix", "falcon-h1-mix"};
-enum { EVERY_FILE = 1, FIRST_OPTIONS = 1, END_OPTIONS = 2, N_REQUESTS = 5, N_CTX = 100, MORE_CACHE = 0 };
+enum {
+    EVERY_FILE    = 1,
+    FIRST_OPTIONS = 1,
+    END_OPTIONS   = 2,
+    N_REQUESTS    = 5,
+    N_CTX         = 100,
+    MORE_CACHE    = 0,
+    N_NEIGHBOURS  = 0
+};
 
 /* Few and long enough for prefixes of a block, interruptions and dropped blocks. */
 static const struct {
@@ -41,7 +51,7 @@ enum { EVERY_FILE = 4 };
 #else
 enum { EVERY_FILE = 1 };
 #endif
-enum { FIRST_OPTIONS = 0, END_OPTIONS = 3, N_REQUESTS = 8, N_CTX = 200, MORE_CACHE = 64 };
+enum { FIRST_OPTIONS = 0, END_OPTIONS = 3, N_REQUESTS = 8, N_CTX = 200, MORE_CACHE = 64, N_NEIGHBOURS = 2 };
 #endif
 enum { N_FILES = sizeof files / sizeof files[0] };
 
@@ -58,6 +68,8 @@ typedef struct Case {
     const Request  *request;
     bool            ended;
 } Case;
+
+static int n_cancelled; /* neighbours, in all runs */
 
 static uint32_t next_random(uint32_t *state) {
     *state ^= *state << 13, *state ^= *state >> 17, *state ^= *state << 5;
@@ -186,12 +198,16 @@ static void compare_logits(const RpEngine *e, const Case *cases, int n, const ch
     }
 }
 
+/* A request that was cancelled has the first tokens of what it has alone. */
 static void take_events(RpEngine *e, const char *name) {
     RpEngineEvent v;
     while (rp_engine_poll(e, &v)) {
         Case *c = v.user;
         cr_expect_eq(v.status, RP_OK, "%s: %s", name, v.error);
-        if (v.token >= 0) c->got[c->n_got++] = v.token;
+        if (v.token >= 0) {
+            cr_expect_eq(v.token, c->tokens[c->n_prompt + (size_t)c->n_got], "%s: token %d", name, c->n_got);
+            c->got[c->n_got++] = v.token;
+        }
         cr_expect_eq(v.n_generated, c->n_got, "%s: %d tokens, %d events", name, v.n_generated, c->n_got);
         if (v.end) c->ended = true, c->request = NULL;
     }
@@ -209,13 +225,44 @@ static void check_launches(uint64_t steps, bool drafts, const char *name) {
 }
 #endif
 
-/* Requests come at random times. */
+/* Adds a neighbour that is not there, or cancels it, or neither. */
+static void disturb(RpEngine *e, Case *c, uint32_t *random) {
+    const bool there = c->request != NULL;
+    if (next_random(random) % (there ? 8 : 16) != 0) return;
+    if (there) {
+        OK(rp_engine_cancel(e, c->id));
+        n_cancelled++;
+        return;
+    }
+    c->n_got = 0;
+    rp_sampler_reset(c->sampler);
+    add(e, c);
+}
+
+static bool all_ended(const Case *cases, int n) {
+    int ended = 0;
+    for (int i = 0; i < n; i++) ended += cases[i].ended;
+    return ended == n;
+}
+
+/* Copies of some cases, with samplers of their own. */
+static void make_neighbours(const RpModel *m, const Case *cases, int n, Case *neighbours) {
+    for (int i = 0; i < N_NEIGHBOURS; i++) {
+        neighbours[i] = cases[i * (n - 1)];
+        OK(rp_sampler_new(&neighbours[i].params, rp_model_info(m)->n_vocab, &neighbours[i].sampler));
+    }
+}
+
+/* Requests come at random times; beside them others come and are cancelled. */
 static RpEngineStats run_all(const RpModel *m, RpEngineOptions o, Case *cases, int n, uint32_t random,
                              const char *name) {
     RpEngine *e;
-    int       added = 0;
-    o.n_ctx         = N_CTX;
-    o.device        = device;
+    Case     *neighbours = calloc(N_NEIGHBOURS + 1, sizeof *neighbours);
+    int       added      = 0;
+    cr_assert_not_null(neighbours);
+    make_neighbours(m, cases, n, neighbours);
+    o.n_ctx  = N_CTX;
+    o.device = device;
     OK(rp_engine_open(m, &o, &e));
     for (int i = 0; i < n; i++) {
         cases[i].n_got = 0, cases[i].ended = false;
@@ -228,10 +275,14 @@ static RpEngineStats run_all(const RpModel *m, RpEngineOptions o, Case *cases, i
     for (int step = 0; added < n || rp_engine_pending(e) > 0; step++) {
         cr_assert_lt(step, 20000, "%s: %zu requests do not end", name, rp_engine_pending(e));
         while (added < n && next_random(&random) % 4 == 0) add(e, &cases[added++]);
+        for (int i = 0; i < N_NEIGHBOURS && !all_ended(cases, n); i++) disturb(e, &neighbours[i], &random);
         OK(rp_engine_step(e));
         compare_logits(e, cases, added, name);
+        compare_logits(e, neighbours, N_NEIGHBOURS, name);
         take_events(e, name);
     }
+    for (int i = 0; i < N_NEIGHBOURS; i++) rp_sampler_free(neighbours[i].sampler);
+    free(neighbours);
     for (int i = 0; i < n; i++) {
         const Case *c = &cases[i];
         cr_expect(c->ended, "%s: request %d has no end", name, i);
@@ -248,9 +299,7 @@ static RpEngineStats run_all(const RpModel *m, RpEngineOptions o, Case *cases, i
     return stats;
 }
 
-/* Adds up the guesses and those that were right. */
-static void check_file(const char *file, RpDtype kv_type, uint64_t guesses[2]) {
-    RpModel *m      = golden_open_tiny(file);
+static Case *make_cases(const RpModel *m, RpDtype kv_type) {
     uint32_t random = 1234567u;
     Case    *cases  = calloc(N_REQUESTS, sizeof *cases);
     cr_assert_not_null(cases);
@@ -258,6 +307,13 @@ static void check_file(const char *file, RpDtype kv_type, uint64_t guesses[2]) {
         make_case(&cases[i], i, rp_model_info(m)->n_vocab, &random);
         run_alone(&cases[i], m, kv_type);
     }
+    return cases;
+}
+
+/* Adds up the guesses and those that were right. */
+static void check_file(const char *file, RpDtype kv_type, uint64_t guesses[2]) {
+    RpModel        *m          = golden_open_tiny(file);
+    Case           *cases      = make_cases(m, kv_type);
     RpEngineOptions options[3] = {
         {.n_threads = 1, .n_seq = 1, .step_tokens = 16}
     };
@@ -287,6 +343,7 @@ Test(engine, requests_have_the_bits_that_they_have_alone) {
     for (int f = 0; f < N_FILES; f += EVERY_FILE) check_file(files[f], RP_F16, guesses);
     cr_expect_gt(guesses[1], 0, "no guess was right");
     cr_expect_gt(guesses[0], guesses[1], "every guess was right");
+    cr_expect(N_NEIGHBOURS == 0 || n_cancelled > 20, "%d requests were cancelled", n_cancelled);
 }
 
 Test(engine, requests_have_the_bits_that_they_have_alone_with_a_q8_0_cache) {
@@ -296,6 +353,32 @@ Test(engine, requests_have_the_bits_that_they_have_alone_with_a_q8_0_cache) {
     check_file("gpt-oss-mxfp4", RP_Q8_0, guesses);
 #endif
 }
+
+#ifndef RP_TEST_CUDA
+/* With weights as they are in the file, and repacked. The reference ran in the best variant. */
+Test(engine, requests_have_these_bits_in_every_variant_of_the_cpu) {
+    static const char *const of_variants[] = {"llama-mix-k", "qwen35-mix"}, *const repack[] = {"off", "on"};
+    const RpCpuIsa best = rp_cpu_isa();
+    for (size_t f = 0; f < sizeof of_variants / sizeof *of_variants; f++) {
+        RpModel *m     = golden_open_tiny(of_variants[f]);
+        Case    *cases = make_cases(m, RP_F16);
+        for (int isa = 0; isa < RP_ISA_COUNT; isa++) {
+            if (rp_cpu_isa_set((RpCpuIsa)isa) != RP_OK) continue;
+            for (int k = 0; k < 2; k++) {
+                char                  name[96];
+                const RpEngineOptions o = {.n_threads = 2, .n_seq = 4, .step_tokens = 20, .repack = repack[k]};
+                snprintf(name, sizeof name, "%s, %s, repack %s", of_variants[f], rp_cpu_isa_name((RpCpuIsa)isa),
+                         repack[k]);
+                (void)run_all(m, o, cases, N_REQUESTS, 7u, name);
+            }
+        }
+        OK(rp_cpu_isa_set(best));
+        free_cases(cases, N_REQUESTS);
+        free(cases);
+        rp_model_free(m);
+    }
+}
+#endif
 
 #ifdef RP_TEST_CUDA
 /* The model itself, whose guesses are right where sampling is greedy. */
