@@ -22,7 +22,7 @@ static const ArchRow archs[] = {
         .ff_biases           = true,
     },
     {
-        .name                = "mistral3", /* Mistral Small 3.1 and later, Ministral 3 */
+        .name                = "mistral3", /* Mistral Small 3.1 and 3.2, Ministral 3 */
         .layers.attention    = {.kind = ATTENTION_FULL},
         .layers.position     = {.kind = POSITION_NORM},
         .layers.feed_forward = {.kind = FEED_FORWARD_EXPERTS},
@@ -183,6 +183,31 @@ static const ArchRow archs[] = {
         .normalize_weights   = true,
     },
     {
+        .name                = "qwen2vl", /* text of Qwen2-VL and Qwen2.5-VL */
+        .layers.attention    = {.kind = ATTENTION_FULL},
+        .layers.position     = {.kind = POSITION_NEOX},
+        .layers.feed_forward = {.kind = FEED_FORWARD_DENSE},
+        .rope_sections       = true,
+    },
+    {
+        .name                = "qwen3vl", /* text of Qwen3-VL */
+        .layers.attention    = {.kind = ATTENTION_FULL},
+        .layers.position     = {.kind = POSITION_NEOX},
+        .layers.feed_forward = {.kind = FEED_FORWARD_DENSE},
+        .rope_sections       = true,
+        .qk_norm             = QK_NORM_HEAD,
+        .head_soft_max       = true,
+    },
+    {
+        .name                = "qwen3vlmoe", /* text of Qwen3-VL with experts */
+        .layers.attention    = {.kind = ATTENTION_FULL},
+        .layers.position     = {.kind = POSITION_NEOX},
+        .layers.feed_forward = {.kind = FEED_FORWARD_EXPERTS},
+        .rope_sections       = true,
+        .qk_norm             = QK_NORM_HEAD,
+        .normalize_weights   = true,
+    },
+    {
         .name                = "olmoe", /* OLMoE */
         .layers.attention    = {.kind = ATTENTION_FULL},
         .layers.position     = {.kind = POSITION_NEOX},
@@ -248,6 +273,17 @@ static const ArchRow archs[] = {
         .layers.attention    = {.kind = ATTENTION_LATENT},
         .layers.position     = {.kind = POSITION_NORM},
         .layers.feed_forward = {.kind = FEED_FORWARD_EXPERTS},
+        .shared              = SHARED_COUNTED,
+        .gating_key          = true,
+        .weight_keys         = true,
+    },
+    {
+        .name                = "mistral4", /* Mistral Small 4 */
+        .layers.attention    = {.kind = ATTENTION_LATENT},
+        .layers.position     = {.kind = POSITION_NORM},
+        .layers.feed_forward = {.kind = FEED_FORWARD_EXPERTS},
+        .yarn_log            = true,
+        .temperature         = true,
         .shared              = SHARED_COUNTED,
         .gating_key          = true,
         .weight_keys         = true,

@@ -116,13 +116,14 @@ typedef struct ArchRow {
     bool    window_unscaled; /* with a window: the frequencies of all layers, without scaling */
     bool    sections_neox;   /* pairs are (i, i + n_dims/2) where the file has rope.dimension_sections (M-RoPE) */
     bool    yarn_betas;      /* files may have rope.scaling.yarn_beta_fast and yarn_beta_slow; others ignore them */
-    bool    yarn_log;      /* rope.scaling.yarn_log_multiplier m: YaRN's magnitude is divided by 1 + 0.1 m ln(factor) */
-    bool    temperature;   /* q * (1 + attention.temperature_scale * ln(1 + floor(pos / original context))) */
-    bool    query_gate;    /* wq gives a query and a gate for each head: y = wo (heads * sigmoid(gate)) */
-    bool    rope_sections; /* interleaved M-RoPE: pairs take positions of time, height or width, equal for text */
-    bool    rope_switch;   /* no layer has RoPE where the file says false to rope.scaling.finetuned */
-    float   attn_cap;      /* scores = cap * tanh(scores / cap), where the file has no attn_logit_softcapping */
-    int32_t window_default;    /* where the file has no attention.sliding_window */
+    bool    yarn_log;        /* rope.scaling.yarn_log_multiplier m: YaRN's magnitude is divided by 1 + 0.1 m ln(factor),
+                              with latent attention by 1 + m ln(factor) */
+    bool    temperature;     /* q * (1 + attention.temperature_scale * ln(1 + floor(pos / original context))) */
+    bool    query_gate;      /* wq gives a query and a gate for each head: y = wo (heads * sigmoid(gate)) */
+    bool    rope_sections;   /* M-RoPE: pairs take positions of time, height or width, which are equal for text */
+    bool    rope_switch;     /* no layer has RoPE where the file says false to rope.scaling.finetuned */
+    float   attn_cap;        /* scores = cap * tanh(scores / cap), where the file has no attn_logit_softcapping */
+    int32_t window_default;  /* where the file has no attention.sliding_window */
     int32_t scale_embd_layers; /* models with this number of layers: scale = 1/sqrt(n_embd/n_head), not of head_dim */
 
     /* which halves a layer has */

@@ -85,7 +85,8 @@ static RpStatus read_rope_scaling(const ConfigReader *r, ModelConfig *c) {
     if (factor > 0.0f && !string_is(type, "none")) c->rope.freq_scale = 1.0f / factor;
     if (yarn) {
         c->rope.ext_factor = 1.0f;
-        if (c->arch->yarn_log) return read_yarn_log(r, c);
+        const bool latent  = rp_pattern_has(&c->layers, ATTENTION_LATENT); /* rp_config_read_mla reads it */
+        if (c->arch->yarn_log && !latent) return read_yarn_log(r, c);
     }
     return RP_OK;
 }

@@ -76,20 +76,25 @@ bool rp_config_are_sections(const RpGgufValue *v) {
     return v->type == RP_GGUF_ARRAY && v->n == 4 && (v->elem_type == RP_GGUF_I32 || v->elem_type == RP_GGUF_U32);
 }
 
-/* Pair i of q and k takes the position of time, height or width, as i modulo 3 says, if i is below three times the
- * section of that axis. For text these positions are equal, so this is RoPE with pairs (i, i+n/2). A pair outside of
- * all sections would take a fourth position, which is 0 for text. */
+/* Pairs of q and k take the position of time, height or width. For text these positions are equal, so this is RoPE with
+ * pairs (i, i+n/2), in whichever order the sections are laid out. Pairs outside of all sections are refused. llama.cpp
+ * gives the position 0 to pairs that sections in turns do not reach, such as 61 and 62 of {24, 20, 20}. Here they
+ * take time, as in transformers. */
 RpStatus rp_config_read_sections(const ConfigReader *r, const ModelConfig *c) {
     char               key[128];
     const RpGgufValue *v = rp_gguf_find(r->file, rp_config_key(r, "rope.dimension_sections", key, sizeof key));
-    double             length[4], sum = 0.0;
+    double             length[4];
     if (v == NULL) return rp_fail(RP_E_FORMAT, "%s: %s is missing", rp_gguf_path(r->file), key);
     if (!rp_config_are_sections(v))
         return rp_fail(RP_E_FORMAT, "%s: %s must be an array of 4 integers", rp_gguf_path(r->file), key);
-    for (int i = 0; i < 4; i++) sum += length[i] = rp_gguf_number_at(v, (uint64_t)i);
-    for (int32_t i = 0; i < c->rope.n_dims / 2; i++)
-        if ((double)i >= sum || (double)i >= 3.0 * length[i % 3])
-            return rp_fail(RP_E_UNSUPPORTED, "%s: %s {%g, %g, %g, %g} leaves out pair %d of %d", rp_gguf_path(r->file),
-                           key, length[0], length[1], length[2], length[3], i, c->rope.n_dims / 2);
-    return RP_OK;
+    for (int i = 0; i < 4; i++) {
+        length[i] = rp_gguf_number_at(v, (uint64_t)i);
+        if (length[i] < 0.0)
+            return rp_fail(RP_E_FORMAT, "%s: %s has the element %g, must not be negative", rp_gguf_path(r->file), key,
+                           length[i]);
+    }
+    const double n = length[0] + length[1] + length[2], n_pairs = c->rope.n_dims / 2;
+    if (n >= n_pairs) return RP_OK;
+    return rp_fail(RP_E_UNSUPPORTED, "%s: %s {%g, %g, %g, %g} leaves out pair %g of %g", rp_gguf_path(r->file), key,
+                   length[0], length[1], length[2], length[3], n, n_pairs);
 }

@@ -111,6 +111,7 @@ RpStatus rp_config_read_experts(const ConfigReader *r, ModelConfig *c) {
  * by m^2. Only a part of an MLA head is rotated, so the scale of the scores takes it. As llama.cpp computes
  * deepseek2:
  *     whole       = 1 if the file has yarn_log_multiplier, else m
+ *                   with ArchRow.yarn_log: m / (1 + yarn_log_multiplier * ln(factor))
  *     mscale      = attn_factor * whole * (1 + yarn_log_multiplier * ln(factor))
  *     attn_scale *= mscale^2;   magnitude of the rotation = attn_factor * whole */
 static RpStatus scale_of_yarn(const ConfigReader *r, ModelConfig *c) {
@@ -118,11 +119,12 @@ static RpStatus scale_of_yarn(const ConfigReader *r, ModelConfig *c) {
     RP_TRY(rp_config_f32(r, "rope.scaling.yarn_log_multiplier", &log_multiplier));
     if (c->rope.ext_factor == 0.0f) return RP_OK;
     const float stretch = logf(1.0f / c->rope.freq_scale);
-    const float whole   = log_multiplier != 0.0f ? 1.0f : 1.0f + 0.1f * stretch;
-    const float mscale  = c->rope.attn_factor * whole * (1.0f + log_multiplier * stretch);
+    const float m = 1.0f + 0.1f * stretch, all = 1.0f + log_multiplier * stretch;
+    const float whole  = c->arch->yarn_log ? m / all : log_multiplier != 0.0f ? 1.0f : m;
+    const float mscale = c->rope.attn_factor * whole * all;
     c->attn_scale *= mscale * mscale;
     /* the op rope multiplies by m itself */
-    c->rope.attn_factor *= whole / (1.0f + 0.1f * stretch);
+    c->rope.attn_factor *= whole / m;
     return RP_OK;
 }
 

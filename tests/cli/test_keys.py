@@ -40,6 +40,7 @@ EXCEPTIONS = [
     ("key", "ARCH.deepstack_mapping", "granite", "of embeddings of images"),
     ("key", "ARCH.dense_2_feat_in ARCH.dense_2_feat_out ARCH.dense_3_feat_in ARCH.dense_3_feat_out",
      "gemma-embedding", "the shapes of dense_2.weight and dense_3.weight say it"),
+    ("key", "ARCH.n_deepstack_layers", "qwen3vl qwen3vlmoe", "of embeddings of images"),
     ("key", "ARCH.embedding_length_out", "all but gemma4-assistant", "the shape of dense_2.weight says it"),
     ("key", "ARCH.expert_count ARCH.expert_used_count ARCH.expert_group_count ARCH.expert_group_used_count",
      "ernie4_5 granite lfm2 nemotron_h", OF_EXPERTS),
@@ -53,7 +54,7 @@ EXCEPTIONS = [
      "read beside rope.scaling.type ntk, as in tiny/llama-ntk; llama.cpp uses it for HunyuanVL only"),
     ("key", "ARCH.rope.scaling.finetuned", "all but granite granitehybrid", "llama.cpp prints it"),
     ("key", "ARCH.vocab_size", "bert ernie4_5 eurobert falcon-h1 gemma gemma-embedding gemma2 gemma3"
-     " gemma4-assistant glm4 granite lfm2 modern-bert nemotron_h nomic-bert olmo2 phi3 qwen2 qwen3 qwen35 smollm3",
+     " gemma4-assistant glm4 granite lfm2 modern-bert nemotron_h nomic-bert olmo2 phi3 qwen2 qwen2vl qwen3 qwen35 qwen3vl smollm3",
      "the rows of token_embd.weight say it; families with experts read it to know GLM-4.7 Flash"),
     ("key", "general.file_type", "all", "llama.cpp prints it"),
     ("key", "general.name", "all", "of a wrong type it is ignored; it tells the tokenizers of Phi 3"),
@@ -83,9 +84,9 @@ EXCEPTIONS = [
     ("tensor", "blk.N.nextn.enorm.weight blk.N.nextn.hnorm.weight blk.N.nextn.shared_head_norm.weight"
      " blk.N.post_attention_norm.weight", "nemotron_h nemotron_h_moe", OF_NEXT),
     ("tensor", "blk.N.nextn.embed_tokens.weight blk.N.nextn.enorm.weight blk.N.nextn.hnorm.weight"
-     " blk.N.nextn.shared_head_head.weight blk.N.nextn.shared_head_norm.weight", "glm4",
+     " blk.N.nextn.shared_head_head.weight blk.N.nextn.shared_head_norm.weight", "glm4 mistral4",
      "read beside nextn.eh_proj.weight"),
-    ("tensor", "output.bias", "qwen2", "refused by name; the Qwen models have none"),
+    ("tensor", "output.bias", "qwen2 qwen2vl", "refused by name; the Qwen models have none"),
 ]
 
 # Scales of whole weights, "NAME.scale" and "NAME.input_scale", are not compared: llama.cpp reads them for NVFP4,
@@ -93,7 +94,7 @@ EXCEPTIONS = [
 SCALE = re.compile(r"\.(input_)?scale$")
 
 # Models of one architecture that are models of another too, so that more of it is asked for.
-ALSO = {"mistral3": "tiny/mixtral-f32"}
+ALSO = {"mistral3": "tiny/mixtral-f32", "mistral4": "tiny/deepseek2-lite"}
 
 
 def text(s):

@@ -412,6 +412,8 @@ Test(recurrent, impossible_sizes_are_refused) {
             "m.gguf: qwen35.rope.dimension_sections must be an array of 4 integers");
     REFUSED(open_changed("qwen35-f32", "rope.dimension_sections", ELEMENT, 1), RP_E_UNSUPPORTED,
             "m.gguf: qwen35.rope.dimension_sections {1, 1, 1, 0} leaves out pair 3 of 4");
+    REFUSED(open_changed("qwen35-f32", "rope.dimension_sections", ELEMENT, -1), RP_E_FORMAT,
+            "m.gguf: qwen35.rope.dimension_sections has the element -1, must not be negative");
     REFUSED(open_changed("qwen35-f32", "ssm.conv_kernel", SCALAR, 1), RP_E_FORMAT,
             "m.gguf: qwen35.ssm.conv_kernel is 1, must be 2 or more");
     REFUSED(open_changed("qwen35-f32", "ssm.conv_kernel", SCALAR, 9), RP_E_FORMAT,

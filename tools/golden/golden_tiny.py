@@ -137,7 +137,7 @@ class Tiny:
                 w.add_expert_feed_forward_length(self.ff_expert)
             if self.dense:
                 w.add_leading_dense_block_count(self.dense)
-            if self.ff_shared and self.arch in ("deepseek2", "glm4moe"):
+            if self.ff_shared and self.arch in ("deepseek2", "mistral4", "glm4moe"):
                 w.add_expert_shared_count(self.ff_shared // self.ff_expert)
             elif self.ff_shared:
                 w.add_expert_shared_feed_forward_length(self.ff_shared)
@@ -463,6 +463,14 @@ def models():
     yield Tiny("qwen3-f32", "qwen3", [Q.F32], seed=50, qk_norm=True, heads=2, heads_kv=1, dim=32)
     yield Tiny("qwen3-mix", "qwen3", MIX_32, seed=51, qk_norm=True, tied=True)
     yield Tiny("qwen3-mix-k", "qwen3", MIX_K, seed=52, qk_norm=True, **wide)
+    # M-RoPE: sections in order, or in turns that reach all pairs
+    yield Tiny("qwen2vl-f32", "qwen2vl", [Q.F32], seed=44, bias=True, embd=32, ff=32, heads=2, keys={
+        "rope.dimension_sections": ("array", [2, 3, 3, 0]), "rope.freq_base": ("float32", 1e6)})
+    yield Tiny("qwen2vl-mix", "qwen2vl", MIX_32, seed=45, bias=True, tied=True, keys={
+        "rope.dimension_sections": ("array", [3, 3, 2, 0])})
+    vl = {"n_deepstack_layers": ("uint32", 2), "rope.dimension_sections": ("array", [3, 3, 2, 0])}
+    yield Tiny("qwen3vl-f32", "qwen3vl", [Q.F32], seed=53, qk_norm=True, embd=32, ff=32, heads=2, keys=vl)
+    yield Tiny("qwen3vl-mix", "qwen3vl", MIX_32, seed=54, qk_norm=True, tied=True, keys=vl | {"rope.freq_base": ("float32", 5e6)})
     local = dict(qk_norm=True, post_norm=True, tied=True, layers=7, embd=32, ff=32, keys=gemma)
     yield Tiny("gemma3-f32", "gemma3", [Q.F32], seed=60, **local)
     yield Tiny("gemma3-mix", "gemma3", MIX_32, seed=61, **local)
@@ -609,6 +617,10 @@ def expert_models():
     yield Tiny("qwen3moe-mix", "qwen3moe", MIX_32, seed=121, qk_norm=True, **many, **mix)
     yield Tiny("qwen3moe-mix-k", "qwen3moe", MIX_K, seed=122, qk_norm=True, **wide)
     yield Tiny("qwen3moe-scaled", "qwen3moe", [Q.Q8_0, Q.Q4_0], seed=123, qk_norm=True, scales=True, **few)
+    vl = {"n_deepstack_layers": ("uint32", 1), "rope.dimension_sections": ("array", [3, 3, 2, 0])}
+    yield Tiny("qwen3vlmoe-f32", "qwen3vlmoe", [Q.F32], seed=124, qk_norm=True, keys=vl, **few | dict(heads=2))
+    yield Tiny("qwen3vlmoe-mix", "qwen3vlmoe", MIX_32, seed=125, qk_norm=True, keys=vl | {
+        "rope.dimension_sections": ("array", [6, 5, 5, 0])}, **many, **mix)
     yield Tiny("olmoe-f32", "olmoe", [Q.F32], seed=130, qk_norm=True, **few | dict(heads=2, heads_kv=2, ff=32))
     yield Tiny("olmoe-mix", "olmoe", MIX_32, seed=131, qk_norm=True, **many | dict(heads_kv=2, ff=32), **mix)
     yield Tiny("granitemoe-f32", "granitemoe", [Q.F32], seed=140, keys=GRANITE, **few | dict(ff=32))
@@ -640,6 +652,9 @@ def expert_models():
     large = {"attention.temperature_scale": ("float32", 0.5), "attention.temperature_length": ("uint32", 5)}  # Mistral Large 3
     yield Tiny("deepseek2-temperature", "deepseek2", MIX_32, seed=165, mla=full, dense=1, ff_shared=32, keys=v2 | large,
                **many, **mix)
+    yield Tiny("mistral4-f32", "mistral4", [Q.F32], seed=167, mla=full, heads_kv=1, ff_shared=32, joined_experts=True,
+               keys=v2 | {"expert_weights_norm": ("bool", True)}, **few | dict(heads=2))
+    yield Tiny("mistral4-mix", "mistral4", MIX_32, seed=168, mla=full, dense=1, ff_shared=32, keys=v2 | large, **many, **mix)
 
     # the last layer predicts the token after the next, and is not run
     glm = {"rope.dimension_count": ("uint32", 8), "expert_gating_func": ("uint32", 2), "expert_weights_norm": ("bool", True),
