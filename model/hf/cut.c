@@ -20,16 +20,22 @@ static HfCut cut3(const int64_t ne[3], const int64_t step[3], int64_t from) {
     };
 }
 
-/* Halves of the experts' matrices of gate and up: of rows, or of columns in turns. */
-static bool cut_experts(HfForm form, const int64_t ne[RP_MAX_DIMS], HfCut *out) {
+/* Halves of the experts' matrices of gate and up: of rows, or of columns, in turns or side by side. */
+static bool cut_experts(const HfSizes *s, HfForm form, const int64_t ne[RP_MAX_DIMS], HfCut *out) {
     const int64_t n0 = ne[0], n1 = ne[1], n2 = ne[2];
-    const bool    second = form == FORM_UP_ROWS || form == FORM_UP_COLUMNS || form == FORM_ODD;
+    const bool    second =
+        form == FORM_UP_ROWS || form == FORM_UP_COLUMNS || form == FORM_RIGHT_COLUMNS || form == FORM_ODD;
     if (ne[3] != 1) return false;
-    if (form == FORM_GATE_ROWS || form == FORM_UP_ROWS) {
+    const bool side_by_side = form == FORM_LEFT_COLUMNS || form == FORM_RIGHT_COLUMNS;
+    if (form == FORM_GATE_ROWS || form == FORM_UP_ROWS || (side_by_side && n0 == s->n_embd)) {
         *out = cut3((int64_t[]){n0, n1 / 2, n2}, (int64_t[]){1, n0, n0 * n1}, second ? n0 * (n1 / 2) : 0);
         return n1 % 2 == 0;
     }
-    if (form == FORM_TRANSPOSED) {
+    if (form == FORM_TO_EMBD && n1 == s->n_embd) {
+        *out = cut3((int64_t[]){n0, n1, n2}, (int64_t[]){1, n0, n0 * n1}, 0);
+        return true;
+    }
+    if (form == FORM_TRANSPOSED || form == FORM_TO_EMBD) {
         *out = cut3((int64_t[]){n1, n0, n2}, (int64_t[]){n0, 1, n0 * n1}, 0);
         return true;
     }
@@ -38,7 +44,8 @@ static bool cut_experts(HfForm form, const int64_t ne[RP_MAX_DIMS], HfCut *out) 
         out->step[0] = 2;
         return n0 % 2 == 0 && n2 == 1;
     }
-    *out = cut3((int64_t[]){n1, n0 / 2, n2}, (int64_t[]){n0, 2, n0 * n1}, second);
+    *out = cut3((int64_t[]){n1, n0 / 2, n2}, (int64_t[]){n0, side_by_side ? 1 : 2, n0 * n1},
+                second ? (side_by_side ? n0 / 2 : 1) : 0);
     return n0 % 2 == 0;
 }
 
@@ -135,7 +142,7 @@ static bool cut_whole(const HfSizes *s, HfForm form, const int64_t ne[RP_MAX_DIM
 bool rp_hf_cut(const HfSizes *s, HfForm form, const SafeTensor *t, HfCut *out) {
     const int64_t *ne = t->ne;
     if (form == FORM_WHOLE || form >= FORM_DECAY) return cut_whole(s, form, ne, out);
-    if (form <= FORM_ODD) return cut_experts(form, ne, out);
+    if (form <= FORM_ODD) return cut_experts(s, form, ne, out);
     if (form <= FORM_MXFP4_ODD) return cut_mxfp4(form, ne, out);
     if (form <= FORM_LATENT_VALUES) return cut_latent(s, form, ne, out);
     if (form <= FORM_DELTA_Z) return cut_delta(s, form, ne, out);

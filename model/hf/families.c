@@ -2,48 +2,6 @@
  * known keys and names is one row of the table. */
 #include "model/hf/hf.h"
 
-/* A layer without experts among others, or an expert layer only every n-th time. */
-static RpStatus all_layers_have_experts(const HfModel *m) {
-    const JsonNode *dense = rp_hf_value(m, "mlp_only_layers");
-    uint32_t        step;
-    RP_TRY(rp_hf_count(m, "decoder_sparse_step", 1, &step));
-    if (step != 1)
-        return rp_hf_refuse(m, "decoder_sparse_step", "a model with dense layers between those with experts");
-    if (dense != NULL && dense->n > 0)
-        return rp_hf_refuse(m, "mlp_only_layers", "a model with dense layers between those with experts");
-    return RP_OK;
-}
-
-static RpStatus mixtral(HfModel *m) {
-    RP_TRY(rp_hf_copy_count(m, "num_local_experts", "expert_count"));
-    return rp_hf_copy_count(m, "num_experts_per_tok", "expert_used_count");
-}
-
-static RpStatus experts(HfModel *m) {
-    bool norm;
-    RP_TRY(all_layers_have_experts(m));
-    const bool newer = rp_hf_value(m, "num_local_experts") != NULL;
-    RP_TRY(rp_hf_copy_count(m, newer ? "num_local_experts" : "num_experts", "expert_count"));
-    RP_TRY(rp_hf_flag(m, m->text, "norm_topk_prob", false, &norm));
-    rp_hf_put_bool(m, "expert_weights_norm", norm);
-    return rp_hf_copy_count(m, "num_experts_per_tok", "expert_used_count");
-}
-
-static RpStatus qwen3moe(HfModel *m) {
-    RP_TRY(rp_hf_copy_count(m, "moe_intermediate_size", "expert_feed_forward_length"));
-    return experts(m);
-}
-
-static RpStatus qwen2moe(HfModel *m) {
-    RP_TRY(rp_hf_copy_count(m, "shared_expert_intermediate_size", "expert_shared_feed_forward_length"));
-    return qwen3moe(m);
-}
-
-static RpStatus olmoe(HfModel *m) {
-    if (rp_hf_value(m, "clip_qkv") != NULL) return rp_hf_refuse(m, "clip_qkv", "clamping of q, k and v");
-    return experts(m);
-}
-
 /* The rows of arch_table.c leave RoPE out in each fourth layer; a list in config.json must agree. */
 static RpStatus smollm3(HfModel *m) {
     const JsonNode *list = rp_hf_value(m, "no_rope_layers");
@@ -58,28 +16,6 @@ static RpStatus smollm3(HfModel *m) {
         if ((rp_json_number(&m->config, x) != 0.0) != (++i % 4 != 0))
             return rp_hf_refuse(m, "no_rope_layers", "another pattern than each fourth layer");
     }
-    return RP_OK;
-}
-
-/* Experts behind a few dense layers, chosen by a sigmoid with a bias, and shared ones. Layers for multi-token
- * prediction come last in the file, and are left out (names.c). */
-static RpStatus glm4moe(HfModel *m) {
-    uint32_t n_group;
-    bool     norm, qk_norm;
-    RP_TRY(rp_hf_count(m, "n_group", 1, &n_group));
-    if (n_group > 1) return rp_hf_refuse(m, "n_group", "a choice by groups of experts");
-    RP_TRY(rp_hf_copy_count(m, "n_routed_experts", "expert_count"));
-    RP_TRY(rp_hf_copy_count(m, "num_experts_per_tok", "expert_used_count"));
-    RP_TRY(rp_hf_copy_count(m, "n_shared_experts", "expert_shared_count"));
-    RP_TRY(rp_hf_copy_count(m, "moe_intermediate_size", "expert_feed_forward_length"));
-    RP_TRY(rp_hf_copy_count(m, "first_k_dense_replace", "leading_dense_block_count"));
-    RP_TRY(rp_hf_copy_number(m, "routed_scaling_factor", 1.0, "expert_weights_scale"));
-    rp_hf_put_u32(m, "expert_gating_func", 2); /* a sigmoid */
-    RP_TRY(rp_hf_flag(m, m->text, "norm_topk_prob", true, &norm));
-    rp_hf_put_bool(m, "expert_weights_norm", norm);
-    RP_TRY(rp_hf_flag(m, m->text, "use_qk_norm", false, &qk_norm));
-    m->no_qk_norm = !qk_norm;
-    m->qk_norm    = qk_norm;
     return RP_OK;
 }
 
@@ -279,6 +215,22 @@ static const HfName gemma4_names[] = {
     {NULL,                           NULL                 }
 };
 
+/* Gate and up of all experts side by side. Published files have them transposed, those of transformers 5 do not. */
+static const HfPart qwen3_vl_moe_parts[] = {
+    {"mlp.experts.gate_up_proj", "ffn_gate_exps.weight", FORM_LEFT_COLUMNS,  -1},
+    {"mlp.experts.gate_up_proj", "ffn_up_exps.weight",   FORM_RIGHT_COLUMNS, -1},
+    {"mlp.experts.down_proj",    "ffn_down_exps.weight", FORM_TO_EMBD,       -1},
+    {NULL,                       NULL,                   FORM_WHOLE,         -1}
+};
+
+static const HfPart mistral4_parts[] = {
+    {"self_attn.kv_b_proj.weight", "attn_k_b.weight",         FORM_LATENT_KEYS,   -1},
+    {"self_attn.kv_b_proj.weight", "attn_v_b.weight",         FORM_LATENT_VALUES, -1},
+    {"mlp.experts.gate_up_proj",   "ffn_gate_up_exps.weight", FORM_WHOLE,         -1},
+    {"mlp.experts.down_proj",      "ffn_down_exps.weight",    FORM_WHOLE,         -1},
+    {NULL,                         NULL,                      FORM_WHOLE,         -1}
+};
+
 static const HfPart gemma4_parts[] = {
     {"layer_scalar",            "layer_output_scale.weight", FORM_WHOLE, -1},
     {"router.scale",            "ffn_gate_inp.scale",        FORM_WHOLE, -1},
@@ -304,6 +256,9 @@ static const HfName glm4moe_names[] = {
 static const HfDefault mistral_defaults[] = {{"sliding_window", 4096}, {NULL, 0}};
 static const HfDefault mixtral_defaults[] = {{"rope_theta", 1e6}, {"rms_norm_eps", 1e-5}, {NULL, 0}};
 static const HfDefault qwen3_defaults[]   = {{"head_dim", 128}, {NULL, 0}};
+static const HfDefault qwen2_vl_defaults[] = {{"rope_theta", 1e6}, {"rms_norm_eps", 1e-5}, {NULL, 0}};
+static const HfDefault qwen3_vl_defaults[] = {{"rope_theta", 5e5}, {"head_dim", 128}, {NULL, 0}};
+static const HfDefault qwen3_vl_moe_defaults[] = {{"rope_theta", 5e5}, {NULL, 0}};
 static const HfDefault gemma1_defaults[]  = {{"head_dim", 256}, {"max_position_embeddings", 8192}, {NULL, 0}};
 static const HfDefault gemma2_defaults[]  = {
     {"head_dim", 256}, {"max_position_embeddings", 8192}, {"num_attention_heads", 8}, {"num_key_value_heads", 4},
@@ -344,6 +299,11 @@ static const HfDefault ernie_moe_defaults[] = {{"rope_theta", 5e5}, {"rms_norm_e
 static const HfDefault deepseek2_defaults[] = {{"q_lora_rank", 1536}, {"n_shared_experts", 2}, {NULL, 0}};
 static const HfDefault deepseek3_defaults[] = {{"q_lora_rank", 1536}, {"n_shared_experts", 1}, {"n_group", 8}, {"topk_group", 4},
                                                {"first_k_dense_replace", 3}, {"routed_scaling_factor", 2.5}, {NULL, 0}};
+static const HfDefault glm4_lite_defaults[] = {
+    {"rms_norm_eps", 1e-5}, {"q_lora_rank", 768}, {"n_shared_experts", 1}, {"n_group", 1}, {"topk_group", 1},
+    {"first_k_dense_replace", 1}, {"routed_scaling_factor", 1.8}, {NULL, 0}};
+static const HfDefault mistral4_defaults[] = {{"q_lora_rank", 1024}, {"n_shared_experts", 1}, {"n_group", 1}, {"topk_group", 1},
+                                              {"first_k_dense_replace", 0}, {NULL, 0}};
 static const HfDefault gpt_oss_defaults[] = {{"rope_theta", 1.5e5}, {"rms_norm_eps", 1e-5}, {"head_dim", 64}, {"sliding_window", 128},
                                              {"sliding_window_pattern", 2}, {NULL, 0}};
 static const HfDefault delta_defaults[] = {{"partial_rotary_factor", 0.25}, {"head_dim", 256}, {"linear_conv_kernel_dim", 4},
@@ -361,11 +321,19 @@ const HfFamily rp_hf_families[] = {
     {.name = "MistralForCausalLM", .arch = "llama", .activation = "silu", .norm_rope = true,
      .window_unless_null = true, .defaults = mistral_defaults},
     {.name = "MixtralForCausalLM", .arch = "llama", .activation = "silu", .norm_rope = true,
-     .window_unless_null = true, .keys = mixtral, .defaults = mixtral_defaults},
+     .window_unless_null = true, .keys = rp_hf_mixtral_keys, .defaults = mixtral_defaults},
     {.name = "Qwen2ForCausalLM", .arch = "qwen2", .activation = "silu"},
     {.name = "Qwen3ForCausalLM", .arch = "qwen3", .activation = "silu", .defaults = qwen3_defaults},
-    {.name = "Qwen2MoeForCausalLM", .arch = "qwen2moe", .activation = "silu", .keys = qwen2moe},
-    {.name = "Qwen3MoeForCausalLM", .arch = "qwen3moe", .activation = "silu", .keys = qwen3moe},
+    {.name = "Qwen2MoeForCausalLM", .arch = "qwen2moe", .activation = "silu", .keys = rp_hf_qwen2_moe_keys},
+    {.name = "Qwen3MoeForCausalLM", .arch = "qwen3moe", .activation = "silu", .keys = rp_hf_qwen3_moe_keys},
+    {.name = "Qwen2VLForConditionalGeneration", .arch = "qwen2vl", .activation = "silu", .keys = rp_hf_qwen2_vl_keys,
+     .defaults = qwen2_vl_defaults},
+    {.name = "Qwen2_5_VLForConditionalGeneration", .arch = "qwen2vl", .activation = "silu", .keys = rp_hf_qwen2_vl_keys,
+     .defaults = qwen2_vl_defaults},
+    {.name = "Qwen3VLForConditionalGeneration", .arch = "qwen3vl", .activation = "silu", .keys = rp_hf_qwen3_vl_keys,
+     .defaults = qwen3_vl_defaults},
+    {.name = "Qwen3VLMoeForConditionalGeneration", .arch = "qwen3vlmoe", .activation = "silu", .parts = qwen3_vl_moe_parts,
+     .keys = rp_hf_qwen3_vl_moe_keys, .defaults = qwen3_vl_moe_defaults},
     {.name = "GemmaForCausalLM", .arch = "gemma", .activation = "gelu_pytorch_tanh", .norm_plus_1 = true, .tied = true,
      .keys = rp_hf_gemma_keys, .defaults = gemma1_defaults},
     {.name = "Gemma2ForCausalLM", .arch = "gemma2", .activation = "gelu_pytorch_tanh", .activation_key = "hidden_activation",
@@ -386,14 +354,14 @@ const HfFamily rp_hf_families[] = {
     {.name = "SmolLM3ForCausalLM", .arch = "smollm3", .activation = "silu", .norm_rope = true, .keys = smollm3,
      .defaults = smollm3_defaults},
     {.name = "GraniteForCausalLM", .arch = "granite", .activation = "silu", .norm_rope = true, .keys = rp_hf_granite_keys},
-    {.name = "OlmoeForCausalLM", .arch = "olmoe", .activation = "silu", .keys = olmoe, .defaults = olmo2_defaults},
+    {.name = "OlmoeForCausalLM", .arch = "olmoe", .activation = "silu", .keys = rp_hf_olmoe_keys, .defaults = olmo2_defaults},
     {.name = "Olmo2ForCausalLM", .arch = "olmo2", .activation = "silu", .names = olmo2_names, .defaults = olmo2_defaults},
     {.name = "Olmo3ForCausalLM", .arch = "olmo2", .activation = "silu", .names = olmo2_names, .windows = true,
      .defaults = olmo3_defaults},
     {.name = "Phi3ForCausalLM", .arch = "phi3", .activation = "silu", .names = phi3_names, .window_unless_null = true,
      .defaults = olmo2_defaults},
     {.name = "Glm4ForCausalLM", .arch = "glm4", .activation = "silu", .names = glm4_names, .defaults = glm4_defaults},
-    {.name = "Glm4MoeForCausalLM", .arch = "glm4moe", .activation = "silu", .names = glm4moe_names, .keys = glm4moe,
+    {.name = "Glm4MoeForCausalLM", .arch = "glm4moe", .activation = "silu", .names = glm4moe_names, .keys = rp_hf_glm4_moe_keys,
      .defaults = glm4moe_defaults},
     {.name = "Ernie4_5ForCausalLM", .arch = "ernie4_5", .activation = "silu", .tied = true, .defaults = ernie_defaults},
     {.name = "Ernie4_5_MoeForCausalLM", .arch = "ernie4_5-moe", .activation = "silu", .names = ernie_moe_names, .tied = true,
@@ -424,6 +392,10 @@ const HfFamily rp_hf_families[] = {
      .latent = true, .keys = rp_hf_deepseek2_keys, .defaults = deepseek2_defaults},
     {.name = "DeepseekV3ForCausalLM", .arch = "deepseek2", .activation = "silu", .names = deepseek_names, .parts = deepseek_parts,
      .latent = true, .keys = rp_hf_deepseek3_keys, .defaults = deepseek3_defaults},
+    {.name = "Glm4MoeLiteForCausalLM", .arch = "deepseek2", .activation = "silu", .names = deepseek_names,
+     .parts = deepseek_parts, .latent = true, .keys = rp_hf_deepseek3_keys, .defaults = glm4_lite_defaults},
+    {.name = "Mistral4ForCausalLM", .arch = "mistral4", .activation = "silu", .names = deepseek_names,
+     .parts = mistral4_parts, .latent = true, .keys = rp_hf_mistral4_keys, .defaults = mistral4_defaults},
     {.name = "FalconH1ForCausalLM", .arch = "falcon-h1", .activation = "silu", .names = falcon_h1_names,
      .parts = falcon_h1_parts, .keys = rp_hf_falcon_h1_keys, .defaults = falcon_h1_defaults},
     {.name = "GptOssForCausalLM", .arch = "gpt-oss", .activation = "silu", .names = gpt_oss_names, .parts = gpt_oss_parts,
@@ -444,6 +416,8 @@ const HfFamily rp_hf_families[] = {
      .norm_rope = true, .window_unless_null = true, .keys = rp_hf_ministral3_keys, .defaults = ministral3_defaults},
     {.name = "Mistral3ForConditionalGeneration", .text_type = "mistral", .arch = "mistral3", .activation = "silu",
      .norm_rope = true, .window_unless_null = true, .defaults = mistral_defaults},
+    {.name = "Mistral3ForConditionalGeneration", .text_type = "mistral4", .arch = "mistral4", .activation = "silu",
+     .names = deepseek_names, .parts = mistral4_parts, .latent = true, .keys = rp_hf_mistral4_keys, .defaults = mistral4_defaults},
     {.name = NULL},
 };
 /* clang-format on */

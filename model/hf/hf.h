@@ -6,6 +6,7 @@
  *     families.c       keys and names of each family   values.c       values of config.json
  *     find.c           the family of a directory       modules.c      modules.json: pooling, Dense
  *     keys.c           keys of newer families          cut.c          weights that are made of a part of a tensor
+ *     experts.c        keys of families with experts
  *     hybrid.c         keys of families with states    factors.c      factors of rows of weights
  *     gemma.c          keys of Gemma                   encoders.c     keys and words of BERT
  *     names.c          names of tensors                tensors.c      tensors that are mapped, and those that are made
@@ -33,6 +34,9 @@ typedef enum HfForm {
     FORM_UP_ROWS,       /* or the others */
     FORM_GATE_COLUMNS,  /* of [experts, rows, 2 n columns]: every second column, transposed, */
     FORM_UP_COLUMNS,    /* or the others */
+    FORM_LEFT_COLUMNS,  /* of [experts, n_embd, 2 n columns]: the first n columns, transposed, */
+    FORM_RIGHT_COLUMNS, /* or the others. Of [experts, 2 n rows, n_embd]: as FORM_GATE_ROWS and FORM_UP_ROWS */
+    FORM_TO_EMBD,       /* of [experts, n, n_embd]: transposed; of [experts, n_embd, n]: as it is */
     FORM_TRANSPOSED,    /* of [experts, rows, columns] */
     FORM_EVEN,          /* every second element of each row, */
     FORM_ODD,           /* or the others */
@@ -124,6 +128,7 @@ enum { HF_MAX_VECTORS = 2, HF_MAX_FACTORS = 8, HF_MAX_LAYERS = 4096, HF_MAX_DENS
 typedef struct HfSizes {
     int64_t n_head, nope, value;            /* latent attention: heads; of keys without RoPE, and of values */
     int64_t n_key, n_value, key_dim, v_dim; /* delta nets: heads of keys and of values, and their sizes */
+    int64_t n_embd;                         /* experts whose matrices are transposed in some files */
     int64_t n_group;                        /* selective scans: groups of heads */
 } HfSizes;
 
@@ -162,7 +167,16 @@ RP_NODISCARD RpStatus rp_hf_granite_keys(HfModel *m);
 RP_NODISCARD RpStatus rp_hf_granite_moe_keys(HfModel *m);
 RP_NODISCARD RpStatus rp_hf_deepseek2_keys(HfModel *m);
 RP_NODISCARD RpStatus rp_hf_deepseek3_keys(HfModel *m);
+RP_NODISCARD RpStatus rp_hf_mistral4_keys(HfModel *m);
 RP_NODISCARD RpStatus rp_hf_gpt_oss_keys(HfModel *m);
+RP_NODISCARD RpStatus rp_hf_mixtral_keys(HfModel *m);
+RP_NODISCARD RpStatus rp_hf_qwen3_moe_keys(HfModel *m);
+RP_NODISCARD RpStatus rp_hf_qwen2_moe_keys(HfModel *m);
+RP_NODISCARD RpStatus rp_hf_olmoe_keys(HfModel *m);
+RP_NODISCARD RpStatus rp_hf_glm4_moe_keys(HfModel *m);
+RP_NODISCARD RpStatus rp_hf_qwen3_vl_moe_keys(HfModel *m);
+RP_NODISCARD RpStatus rp_hf_qwen2_vl_keys(HfModel *m);
+RP_NODISCARD RpStatus rp_hf_qwen3_vl_keys(HfModel *m);
 RP_NODISCARD RpStatus rp_hf_delta_keys(HfModel *m);
 RP_NODISCARD RpStatus rp_hf_delta_moe_keys(HfModel *m);
 RP_NODISCARD RpStatus rp_hf_gemma_keys(HfModel *m);

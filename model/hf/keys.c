@@ -92,13 +92,31 @@ static RpStatus latent(HfModel *m) {
     return RP_OK;
 }
 
+/* The first layers are dense: their number, or a list of all layers. */
+static RpStatus dense_layers(HfModel *m) {
+    const JsonNode *list = rp_hf_value(m, "mlp_layer_types");
+    uint32_t        n = 0, i = 0;
+    if (list == NULL) return rp_hf_copy_count(m, "first_k_dense_replace", "leading_dense_block_count");
+    if (list->type != JSON_ARRAY || list->n != (uint32_t)m->n_layer)
+        return rp_fail(RP_E_FORMAT, "%s: mlp_layer_types is not a list of %d texts", m->config.path, m->n_layer);
+    for (const JsonNode *x = rp_json_first(&m->config, list); x != NULL; x = rp_json_next(&m->config, list, x), i++) {
+        const bool dense = rp_json_is(&m->config, x, "dense");
+        if (!dense && !rp_json_is(&m->config, x, "sparse"))
+            return rp_hf_refuse(m, "mlp_layer_types", "a layer that is neither dense nor sparse");
+        if (dense && n < i) return rp_hf_refuse(m, "mlp_layer_types", "a dense layer behind one with experts");
+        n += dense;
+    }
+    rp_hf_put_u32(m, "leading_dense_block_count", n);
+    return RP_OK;
+}
+
 static RpStatus deepseek(HfModel *m) {
     RP_TRY(latent(m));
     RP_TRY(rp_hf_copy_count(m, "n_routed_experts", "expert_count"));
     RP_TRY(rp_hf_copy_count(m, "num_experts_per_tok", "expert_used_count"));
     RP_TRY(rp_hf_copy_count(m, "n_shared_experts", "expert_shared_count"));
     RP_TRY(rp_hf_copy_count(m, "moe_intermediate_size", "expert_feed_forward_length"));
-    RP_TRY(rp_hf_copy_count(m, "first_k_dense_replace", "leading_dense_block_count"));
+    RP_TRY(dense_layers(m));
     return rp_hf_copy_number(m, "routed_scaling_factor", 1.0, "expert_weights_scale");
 }
 
@@ -113,18 +131,28 @@ RpStatus rp_hf_deepseek2_keys(HfModel *m) {
     return deepseek(m);
 }
 
-RpStatus rp_hf_deepseek3_keys(HfModel *m) {
+/* The weights of experts are values of a sigmoid or a softmax; experts may be chosen by groups. */
+static RpStatus deepseek_groups(HfModel *m, bool sigmoid) {
     bool norm, pairs;
-    RP_TRY(rp_hf_only_text(m, "topk_method", "noaux_tc"));
-    RP_TRY(rp_hf_only_text(m, "scoring_func", "sigmoid"));
+    RP_TRY(rp_hf_only_text(m, "scoring_func", sigmoid ? "sigmoid" : "softmax"));
     RP_TRY(rp_hf_flag(m, m->text, "norm_topk_prob", true, &norm));
     RP_TRY(rp_hf_flag(m, m->text, "rope_interleave", true, &pairs));
     if (!pairs) return rp_hf_refuse(m, "rope_interleave", "RoPE of pairs (i, i+n/2) in latent attention");
-    rp_hf_put_u32(m, "expert_gating_func", 2); /* a sigmoid */
+    rp_hf_put_u32(m, "expert_gating_func", sigmoid ? 2 : 1);
     rp_hf_put_bool(m, "expert_weights_norm", norm);
     RP_TRY(rp_hf_copy_count(m, "n_group", "expert_group_count"));
     RP_TRY(rp_hf_copy_count(m, "topk_group", "expert_group_used_count"));
     return deepseek(m);
+}
+
+RpStatus rp_hf_deepseek3_keys(HfModel *m) {
+    RP_TRY(rp_hf_only_text(m, "topk_method", "noaux_tc"));
+    return deepseek_groups(m, true);
+}
+
+RpStatus rp_hf_mistral4_keys(HfModel *m) {
+    RP_TRY(rp_hf_ministral3_keys(m));
+    return deepseek_groups(m, false);
 }
 
 RpStatus rp_hf_gpt_oss_keys(HfModel *m) {
@@ -161,12 +189,11 @@ static RpStatus delta_layers(const HfModel *m) {
 }
 
 /* Pairs of M-RoPE for positions of time, height and width, which are equal for text. */
-static RpStatus rope_sections(const HfModel *m) {
-    static const int32_t usual[] = {11, 11, 10, 0};
-    const JsonNode      *rope    = rp_hf_rope_object(m);
-    const JsonNode      *list    = rope != NULL ? rp_json_get(&m->config, rope, "mrope_section") : NULL;
-    char                 key[128];
-    const JsonNode      *x = list != NULL ? rp_json_first(&m->config, list) : NULL;
+static RpStatus rope_sections(const HfModel *m, const int32_t usual[4]) {
+    const JsonNode *rope = rp_hf_rope_object(m);
+    const JsonNode *list = rope != NULL ? rp_json_get(&m->config, rope, "mrope_section") : NULL;
+    char            key[128];
+    const JsonNode *x = list != NULL ? rp_json_first(&m->config, list) : NULL;
     if (list != NULL && (list->type != JSON_ARRAY || list->n != 3))
         return rp_fail(RP_E_FORMAT, "%s: mrope_section is not a list of 3 numbers", m->config.path);
     rp_gguf_put_array(m->out, rp_hf_key(m, "rope.dimension_sections", key, sizeof key), RP_GGUF_I32, 4);
@@ -205,8 +232,11 @@ RpStatus rp_hf_delta_keys(HfModel *m) {
     rp_hf_put_u32(m, "ssm.time_step_rank", (uint32_t)s->n_value);
     rp_hf_put_u32(m, "ssm.inner_size", (uint32_t)(s->n_value * s->v_dim));
     RP_TRY(delta_layers(m));
-    return strcmp(m->family->arch, "qwen3next") == 0 ? RP_OK : rope_sections(m);
+    return strcmp(m->family->arch, "qwen3next") == 0 ? RP_OK : rope_sections(m, (const int32_t[]){11, 11, 10, 0});
 }
+
+RpStatus rp_hf_qwen2_vl_keys(HfModel *m) { return rope_sections(m, (const int32_t[]){16, 24, 24, 0}); }
+RpStatus rp_hf_qwen3_vl_keys(HfModel *m) { return rope_sections(m, (const int32_t[]){24, 20, 20, 0}); }
 
 RpStatus rp_hf_delta_moe_keys(HfModel *m) {
     const JsonNode *dense = rp_hf_value(m, "mlp_only_layers");

@@ -125,6 +125,9 @@ static RpStatus yarn(HfModel *m, const JsonNode *scaling, uint32_t head_dim, uin
         rp_hf_put_f32(m, "rope.scaling.yarn_beta_fast", y.fast);
         rp_hf_put_f32(m, "rope.scaling.yarn_beta_slow", y.slow);
         rp_hf_put_f32(m, "rope.scaling.yarn_log_multiplier", 0.1 * all);
+        /* the magnitude of mistral4 is usual / yarn_magnitude(all) */
+        if (m->family->keys == rp_hf_mistral4_keys)
+            rp_hf_put_f32(m, "rope.scaling.attn_factor", yarn_magnitude(y.factor, all) / usual);
         return RP_OK;
     }
     if (!whole) {
@@ -219,6 +222,8 @@ static RpStatus scaling_of(HfModel *m, const JsonNode *scaling, uint32_t head_di
     if (type == NULL) return check_untyped(m, scaling);
     /* the dynamic scaling begins behind max_position_embeddings, where no session goes */
     if (rp_json_is(&m->config, type, "default") || rp_json_is(&m->config, type, "dynamic")) return RP_OK;
+    /* of older files of Qwen2-VL: sections without scaling */
+    if (rp_json_is(&m->config, type, "mrope") && m->family->keys == rp_hf_qwen2_vl_keys) return RP_OK;
     if (rp_json_is(&m->config, type, "linear")) return linear(m, scaling, n_trained);
     if (is_longrope(m, type)) return longrope(m, scaling, head_dim, n_trained);
     if (rp_json_is(&m->config, type, "yarn")) return yarn(m, scaling, head_dim, n_trained, base);

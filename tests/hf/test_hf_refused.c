@@ -289,7 +289,7 @@ Test(hf_refused, values_of_config_json) {
 /* Families whose tensors are made of parts of those of the file. */
 Test(hf_refused, values_that_parts_of_tensors_depend_on) {
     static const char lite[] = "hf/deepseek2-lite", v3[] = "hf/deepseek3", oss[] = "hf/gpt-oss",
-                      next[] = "hf/qwen3next";
+                      next[] = "hf/qwen3next", glm[] = "hf/glm4-lite", mlp[] = "\"mlp_layer_types\"";
     static const char qwen[] = "hf/qwen3_5", layers[] = "\"layer_types\"", type[] = "\"model_type\"";
     hf_refuse_config(lite, "\"v_head_dim\": 24", "\"v_head_dim\": 16", RP_E_FORMAT,
                      "kv_b_proj.weight (blk.0.attn_k_b.weight): its shape is not that of config.json");
@@ -303,6 +303,16 @@ Test(hf_refused, values_that_parts_of_tensors_depend_on) {
                      "rope_interleave: RoPE of pairs (i, i+n/2) in latent attention is not supported");
     hf_refuse_config(v3, "\"mscale\": 0.8", "\"mscale\": 0.7", RP_E_UNSUPPORTED,
                      "mscale: YaRN of latent attention whose mscale is not mscale_all_dim is not supported");
+    hf_refuse_config(glm, mlp, "\"mlp_layer_types\": [\"dense\"], \"x\"", RP_E_FORMAT,
+                     "mlp_layer_types is not a list of 2 texts");
+    hf_refuse_config(glm, mlp, "\"mlp_layer_types\": [\"sparse\", \"dense\"], \"x\"", RP_E_UNSUPPORTED,
+                     "mlp_layer_types: a dense layer behind one with experts is not supported");
+    hf_refuse_config(glm, mlp, "\"mlp_layer_types\": [\"dense\", \"x\"], \"x\"", RP_E_UNSUPPORTED,
+                     "mlp_layer_types: a layer that is neither dense nor sparse is not supported");
+    hf_expect(glm, mlp, "\"mlp_layer_types\": [\"dense\", \"dense\"], \"x\"", "deepseek2.leading_dense_block_count", 2);
+    hf_expect(glm, mlp, "\"x\"", "deepseek2.leading_dense_block_count", 1);
+    hf_refuse_config("hf/llama-linear", "\"linear\"", "\"mrope\"", RP_E_UNSUPPORTED,
+                     "rope_type 'mrope' is not supported");
     hf_refuse_config(oss, "\"swiglu_limit\": 7.0", "\"swiglu_limit\": 8", RP_E_UNSUPPORTED,
                      "swiglu_limit: another value is not supported");
     hf_refuse_config(next, "\"decoder_sparse_step\": 1", "\"decoder_sparse_step\": 2", RP_E_UNSUPPORTED,

@@ -44,7 +44,13 @@ FALCON_H1 = dict(mamba_n_heads=6, mamba_d_ssm=48, mamba_n_groups=2, mamba_d_stat
 GEMMA4 = dict(head_dim=8, global_head_dim=16, num_hidden_layers=4, sliding_window=6, tie_word_embeddings=True, final_logit_softcapping=12.0,
               vocab_size_per_layer_input=N_VOCAB, layer_types=["sliding_attention", "full_attention"] * 2)
 VISION = dict(hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2)
-IMAGES = {"Gemma4": ("Gemma4", dict(VISION, num_key_value_heads=2, head_dim=8, position_embedding_size=16)),
+MROPE = dict(rope_type="default", rope_theta=10000.0)
+QWEN_VISION = dict(depth=1, embed_dim=16, hidden_size=32, num_heads=2, out_hidden_size=32, intermediate_size=16, patch_size=4, in_channels=1)
+QWEN3_VISION = dict(QWEN_VISION, hidden_size=16, num_position_embeddings=16, deepstack_visual_indexes=[0])
+MISTRAL4 = dict(DEEPSEEK, n_routed_experts=8, n_shared_experts=1, n_group=1, topk_group=1, q_lora_rank=24, first_k_dense_replace=0, tie_word_embeddings=True)
+MISTRAL4_YARN = dict(YARN, original_max_position_embeddings=8, mscale=0.5, mscale_all_dim=0.5, llama_4_scaling_beta=0.5, beta_fast=4.0)
+IMAGES = {"Qwen2VL": ("Qwen2VL", QWEN_VISION), "Qwen2_5_VL": ("Qwen2_5_VL", QWEN_VISION), "Qwen3VL": ("Qwen3VL", QWEN3_VISION),
+          "Qwen3VLMoe": ("Qwen3VLMoe", QWEN3_VISION), "Mistral4": ("Mistral3", dict(VISION, model_type="pixtral", image_size=16, patch_size=4)), "Gemma4": ("Gemma4", dict(VISION, num_key_value_heads=2, head_dim=8, position_embedding_size=16)),
           "Lfm2": ("Lfm2Vl", dict(VISION, model_type="siglip2_vision_model", num_patches=16, patch_size=4))}
 FP8 = dict(quant_method="fp8", activation_scheme="dynamic", fmt="e4m3")
 
@@ -125,17 +131,28 @@ MODELS = {
                                                          num_local_experts=0, num_experts_per_tok=0), torch.bfloat16, None, None),
     "gemma4-images": ("Gemma4", dict(GEMMA4, pad_token_id=0, hidden_size_per_layer_input=8), torch.bfloat16, None, "images"),
     "lfm2-images": ("Lfm2", dict(CONV, tie_word_embeddings=True, block_auto_adjust_ff_dim=False), torch.bfloat16, None, "images"),
+    "qwen2vl": ("Qwen2VL", dict(rope_parameters=dict(MROPE, mrope_section=[1, 2, 1])), torch.bfloat16, None, "images"),
+    "qwen2_5vl": ("Qwen2_5_VL", dict(rope_parameters=dict(MROPE, mrope_section=[1, 2, 1]), tie_word_embeddings=True), torch.float32, None, "images"),
+    "qwen3vl": ("Qwen3VL", dict(head_dim=16, rope_parameters=dict(MROPE, mrope_section=[4, 2, 2])), torch.bfloat16, None, "images"),
+    "qwen3vl-moe": ("Qwen3VLMoe", dict(MOE, head_dim=16, rope_parameters=dict(MROPE, mrope_section=[4, 2, 2])), torch.float32, None, "images"),
+    "glm4-lite": ("Glm4MoeLite", dict(DEEPSEEK, n_routed_experts=8, n_shared_experts=1, q_lora_rank=24, n_group=1, topk_group=1), torch.bfloat16, None, None),
+    "mistral4": ("Mistral4", dict(MISTRAL4, rope_parameters=MISTRAL4_YARN), torch.float32, None, None),
+    "mistral4-images": ("Mistral4", dict(MISTRAL4, rope_parameters=MISTRAL4_YARN), torch.bfloat16, None, "images"),
+    "qwen3vl-moe-published": ("Qwen3VLMoe", dict(MOE, head_dim=16, rope_parameters=dict(MROPE, mrope_section=[4, 2, 2])), torch.bfloat16, None,
+                              "transposed"),
+    "qwen2vl-older": ("Qwen2VL", dict(rope_parameters=dict(MROPE, mrope_section=[1, 2, 1])), torch.bfloat16, None, "older"),
 }
 
 
 def with_images(kind, text):
     """The class and the configuration of a model that also sees images; `text` is that of its language model."""
     name, vision = IMAGES[kind]
-    return name + "ForConditionalGeneration", getattr(transformers, name + "Config")(text_config=text.to_dict(), vision_config=vision)
+    return name + "ForConditionalGeneration", getattr(transformers, name + "Config")(text_config=text.to_dict(), vision_config=vision,
+                                                                                     tie_word_embeddings=text.tie_word_embeddings)
 
 
 def config_of(kind, changes):
-    kind = kind + "Text" if kind in ("Gemma3", "Gemma4", "Qwen3_5", "Qwen3_5Moe") else kind
+    kind = kind + "Text" if kind in ("Gemma3", "Gemma4", "Qwen3_5", "Qwen3_5Moe", "Qwen2VL", "Qwen2_5_VL", "Qwen3VL", "Qwen3VLMoe") else kind
     return getattr(transformers, kind + "Config")(**{**SHAPE, **changes})
 
 
@@ -205,12 +222,33 @@ def join_experts(directory):
     save_file(tensors, path, metadata={"format": "pt"})
 
 
+def as_older(directory):
+    """Rewrites a directory as the published files of Qwen2-VL have it: one object in config.json, and older names of tensors."""
+    path = directory / "model.safetensors"
+    with safe_open(path, "pt") as file:
+        tensors = {name.replace("model.language_model.", "model.").replace("model.visual.", "visual."): file.get_tensor(name) for name in file.keys()}
+    save_file(tensors, path, metadata={"format": "pt"})
+    config = json.loads((directory / "config.json").read_text())
+    text = config.pop("text_config")
+    rope = text.pop("rope_parameters")
+    text |= dict(model_type="qwen2_vl", rope_theta=rope["rope_theta"], rope_scaling={"type": "mrope", "mrope_section": rope["mrope_section"]})
+    (directory / "config.json").write_text(json.dumps(config | text, indent=2) + "\n")
+
+
+def transpose_experts(directory):
+    """Rewrites the file of a directory as the published files of Qwen3-VL have it: [experts, columns, rows]."""
+    path = directory / "model.safetensors"
+    with safe_open(path, "pt") as file:
+        tensors = {name: file.get_tensor(name) for name in file.keys()}
+    save_file({k: v.transpose(1, 2).contiguous() if ".experts." in k else v for k, v in tensors.items()}, path, metadata={"format": "pt"})
+
+
 def make(name, directory, seed):
     kind, changes, dtype, shard, quantization = MODELS[name]
     torch.manual_seed(seed)
     config = config_of(kind, changes)
     of = kind + "ForCausalLM"
-    if quantization == "images":
+    if quantization in ("images", "older", "transposed"):
         of, config = with_images(kind, config)
     model = getattr(transformers, of)(config).float().eval()
     plus_1 = kind in ("Gemma", "Gemma2", "Gemma3", "Qwen3Next", "Qwen3_5", "Qwen3_5Moe")
@@ -225,6 +263,10 @@ def make(name, directory, seed):
     model.to(dtype).save_pretrained(directory, **({"max_shard_size": shard} if shard else {}))
     if quantization == "joined":
         join_experts(directory)
+    elif quantization == "older":
+        as_older(directory)
+    elif quantization == "transposed":
+        transpose_experts(directory)
     elif quantization and quantization != "images":
         exact = quantise(directory, quantization)
         plain = directory / "plain"

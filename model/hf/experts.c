@@ -1,0 +1,80 @@
+/* Keys of families with experts whose config.json has few names of its own; those of others are in keys.c. */
+#include "model/hf/hf.h"
+
+/* A layer without experts among others, or an expert layer only every n-th time. */
+static RpStatus all_layers_have_experts(const HfModel *m) {
+    const JsonNode *dense = rp_hf_value(m, "mlp_only_layers");
+    uint32_t        step;
+    RP_TRY(rp_hf_count(m, "decoder_sparse_step", 1, &step));
+    if (step != 1)
+        return rp_hf_refuse(m, "decoder_sparse_step", "a model with dense layers between those with experts");
+    if (dense != NULL && dense->n > 0)
+        return rp_hf_refuse(m, "mlp_only_layers", "a model with dense layers between those with experts");
+    return RP_OK;
+}
+
+RpStatus rp_hf_mixtral_keys(HfModel *m) {
+    RP_TRY(rp_hf_copy_count(m, "num_local_experts", "expert_count"));
+    return rp_hf_copy_count(m, "num_experts_per_tok", "expert_used_count");
+}
+
+static RpStatus expert_counts(HfModel *m) {
+    RP_TRY(all_layers_have_experts(m));
+    const bool newer = rp_hf_value(m, "num_local_experts") != NULL;
+    RP_TRY(rp_hf_copy_count(m, newer ? "num_local_experts" : "num_experts", "expert_count"));
+    return rp_hf_copy_count(m, "num_experts_per_tok", "expert_used_count");
+}
+
+static RpStatus experts(HfModel *m) {
+    bool norm;
+    RP_TRY(expert_counts(m));
+    RP_TRY(rp_hf_flag(m, m->text, "norm_topk_prob", false, &norm));
+    rp_hf_put_bool(m, "expert_weights_norm", norm);
+    return RP_OK;
+}
+
+RpStatus rp_hf_qwen3_moe_keys(HfModel *m) {
+    RP_TRY(rp_hf_copy_count(m, "moe_intermediate_size", "expert_feed_forward_length"));
+    return experts(m);
+}
+
+/* The class divides the weights of experts by their sum, whatever config.json says. */
+RpStatus rp_hf_qwen3_vl_moe_keys(HfModel *m) {
+    RP_TRY(rp_hf_size(m, "hidden_size", &m->sizes.n_embd));
+    RP_TRY(rp_hf_copy_count(m, "moe_intermediate_size", "expert_feed_forward_length"));
+    RP_TRY(expert_counts(m));
+    rp_hf_put_bool(m, "expert_weights_norm", true);
+    return rp_hf_qwen3_vl_keys(m);
+}
+
+RpStatus rp_hf_qwen2_moe_keys(HfModel *m) {
+    RP_TRY(rp_hf_copy_count(m, "shared_expert_intermediate_size", "expert_shared_feed_forward_length"));
+    return rp_hf_qwen3_moe_keys(m);
+}
+
+RpStatus rp_hf_olmoe_keys(HfModel *m) {
+    if (rp_hf_value(m, "clip_qkv") != NULL) return rp_hf_refuse(m, "clip_qkv", "clamping of q, k and v");
+    return experts(m);
+}
+
+/* Experts behind a few dense layers, chosen by a sigmoid with a bias, and shared ones. Layers for multi-token
+ * prediction come last in the file, and are left out (names.c). */
+RpStatus rp_hf_glm4_moe_keys(HfModel *m) {
+    uint32_t n_group;
+    bool     norm, qk_norm;
+    RP_TRY(rp_hf_count(m, "n_group", 1, &n_group));
+    if (n_group > 1) return rp_hf_refuse(m, "n_group", "a choice by groups of experts");
+    RP_TRY(rp_hf_copy_count(m, "n_routed_experts", "expert_count"));
+    RP_TRY(rp_hf_copy_count(m, "num_experts_per_tok", "expert_used_count"));
+    RP_TRY(rp_hf_copy_count(m, "n_shared_experts", "expert_shared_count"));
+    RP_TRY(rp_hf_copy_count(m, "moe_intermediate_size", "expert_feed_forward_length"));
+    RP_TRY(rp_hf_copy_count(m, "first_k_dense_replace", "leading_dense_block_count"));
+    RP_TRY(rp_hf_copy_number(m, "routed_scaling_factor", 1.0, "expert_weights_scale"));
+    rp_hf_put_u32(m, "expert_gating_func", 2); /* a sigmoid */
+    RP_TRY(rp_hf_flag(m, m->text, "norm_topk_prob", true, &norm));
+    rp_hf_put_bool(m, "expert_weights_norm", norm);
+    RP_TRY(rp_hf_flag(m, m->text, "use_qk_norm", false, &qk_norm));
+    m->no_qk_norm = !qk_norm;
+    m->qk_norm    = qk_norm;
+    return RP_OK;
+}
