@@ -11,22 +11,17 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The row of general.architecture; an unknown name is refused with the list of known ones (I12). */
+/* The row of general.architecture; an unknown name is refused (I12). */
 static RpStatus find_arch(const RpGgufFile *f, const ArchRow **out) {
     RpGgufString name = {"", 0};
     RP_TRY(rp_gguf_get_string(f, "general.architecture", &name));
     if (name.len == 0) return rp_fail(RP_E_FORMAT, "%s: general.architecture is missing", rp_gguf_path(f));
-    char   known[1024];
-    size_t n = 0;
-    known[0] = '\0';
-    *out     = rp_arch_find(name.ptr, name.len);
+    *out = rp_arch_find(name.ptr, name.len);
     if (*out != NULL) return RP_OK;
-    for (int i = 0; rp_arch_name(i) != NULL && n < sizeof known; i++)
-        n += (size_t)snprintf(known + n, sizeof known - n, "%s%s", i > 0 ? ", " : "", rp_arch_name(i));
     const char *missing = rp_arch_missing(name.ptr, name.len);
-    return rp_fail(RP_E_UNSUPPORTED, "%s: architecture '%.*s' is not supported%s%s (there are %s)", rp_gguf_path(f),
+    return rp_fail(RP_E_UNSUPPORTED, "%s: architecture '%.*s' is not supported%s%s", rp_gguf_path(f),
                    (int)(name.len < 64 ? name.len : 64), name.ptr, missing != NULL ? ": it needs " : "",
-                   missing != NULL ? missing : "", known);
+                   missing != NULL ? missing : " (docs/models.md lists those that are)");
 }
 
 static bool string_is(RpGgufString s, const char *text) {

@@ -210,7 +210,8 @@ static RpStatus open_file(RpGgufFile *file, RpModel **out) {
         return rp_fail(RP_E_NOMEM, "out of memory for a model");
     }
     m->file     = file;
-    RpStatus st = rp_config_read(file, &m->config);
+    RpStatus st = rp_gguf_refuse_kinds(file);
+    if (st == RP_OK) st = rp_config_read(file, &m->config);
     if (st == RP_OK) {
         m->layers = calloc((size_t)m->config.n_layer + 1, sizeof *m->layers);
         if (m->layers == NULL) st = rp_fail(RP_E_NOMEM, "out of memory for %d layers", m->config.n_layer);

@@ -29,7 +29,7 @@ static const size_t DEFAULT_STATE_BYTES = (size_t)256 << 20;
 /* Copies the options to *w, fills the defaults in and checks every limit (I11). */
 static RpStatus check_options(const RpModel *m, const RpSessionOptions *o, RpSessionOptions *w) {
     if (m->config.bidirectional)
-        return rp_fail(RP_E_UNSUPPORTED, "%s makes embeddings of texts (embed.h): it has no next token",
+        return rp_fail(RP_E_UNSUPPORTED, "%s makes embeddings of texts (reprise embed, embed.h): it has no next token",
                        rp_model_info(m)->arch);
     *w = *o;
     if (w->window_tokens < 0)

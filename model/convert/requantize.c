@@ -217,7 +217,8 @@ RpStatus rp_requantize_with_sized(const char *in, const char *out, const char *t
     r.model.pure           = o.pure;
     r.model.has_importance = o.imatrix != NULL;
     RP_TRY(rp_gguf_open(in, &r.in));
-    RpStatus st = rp_gguf_refuse_output(r.in, out);
+    RpStatus st = rp_gguf_refuse_kinds(r.in);
+    if (st == RP_OK) st = rp_gguf_refuse_output(r.in, out);
     if (st == RP_OK) st = open_importance(&r, o.imatrix, out);
     if (st == RP_OK) st = rp_gguf_check_tensors(r.in, false);
     if (st == RP_OK) st = rp_gguf_writer_open(out, &r.out);

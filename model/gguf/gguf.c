@@ -23,7 +23,7 @@ enum {
     MAX_STRING_KEY    = 65535,
     MIN_VALUE_BYTES   = 8 + 4 + 1,         /* bound the counts of the header by the size of the file, */
     MIN_TENSOR_BYTES  = 8 + 4 + 8 + 4 + 8, /* before memory for them is allocated */
-    MAX_MAGIC         = 32,                /* longer than the beginnings by which other formats are known */
+    MAX_MAGIC         = 32,                /* bytes by which GGUF and safetensors are told apart */
     DEFAULT_ALIGNMENT = 32,
     FIRST_REUSED      = 40 /* of the type numbers */
 };
@@ -279,28 +279,22 @@ static RpStatus check_overlap(const Cursor *c, const Range *ranges) {
 
 /* ---- the file ---- */
 
+/* A file of a Hugging Face model. */
+static RpStatus of_directory(const RpGgufFile *f, const char *format) {
+    const char *slash = strrchr(f->path, '/');
+    const int   n     = slash != NULL && slash > f->path ? (int)(slash - f->path) : 0;
+    return rp_fail(RP_E_FORMAT, "%s: this is a %s file: give the directory that it is in%s%.*s", f->path, format,
+                   n > 0 ? ", " : "", n, f->path);
+}
+
 /* Names the formats that are often mistaken for GGUF. */
-static RpStatus foreign_file(const RpGgufFile *f) {
-    static const struct {
-        const char *magic;
-        size_t      len;
-        const char *what;
-    } known[] = {
-        {"PK\x03\x04",              4,  "a zip archive, perhaps a PyTorch checkpoint; convert it to GGUF"},
-        {"version https://git-lfs", 23, "a Git LFS pointer; fetch the file itself"                       },
-        {"<!DOCTYPE",               9,  "an HTML page; the download went wrong"                          },
-        {"<html",                   5,  "an HTML page; the download went wrong"                          },
-        {"lmgg",                    4,  "a GGML file from before GGUF; convert it again"                 },
-        {"fmgg",                    4,  "a GGML file from before GGUF; convert it again"                 },
-        {"tjgg",                    4,  "a GGJT file from before GGUF; convert it again"                 },
-        {"FUGG",                    4,  "a big-endian GGUF file, which is not supported"                 },
-    };
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-        if (f->bytes >= known[i].len && memcmp(f->data, known[i].magic, known[i].len) == 0)
-            return rp_fail(i == 7 ? RP_E_UNSUPPORTED : RP_E_FORMAT, "%s: this is %s", f->path, known[i].what);
+static RpStatus foreign_file(RpGgufFile *f) {
+    RP_TRY(rp_gguf_refuse_foreign(f));
+    if (f->bytes >= 4 && memcmp(f->data, "FUGG", 4) == 0)
+        return rp_fail(RP_E_UNSUPPORTED, "%s: this is a big-endian GGUF file, which is not supported", f->path);
     /* safetensors: u64 length of the JSON header, then the header */
-    if (f->bytes > 9 && f->data[8] == '{')
-        return rp_fail(RP_E_FORMAT, "%s: this is a safetensors file; convert it to GGUF", f->path);
+    if (f->bytes > 9 && f->data[8] == '{') return of_directory(f, "safetensors");
+    if (f->data[0] == '{') return of_directory(f, "JSON");
     return rp_fail(RP_E_FORMAT, "%s: this is not a GGUF file (it does not begin with \"GGUF\")", f->path);
 }
 

@@ -56,6 +56,14 @@ void                  rp_gguf_unmap(RpGgufMap *map, size_t bytes);
 /* Reads at least data[0..end) into private memory, end <= bytes. RP_E_IO if the file has become shorter. */
 RP_NODISCARD RpStatus rp_gguf_read_in(RpGgufFile *f, size_t end);
 
+/* RP_E_FORMAT, with a remedy, for a file that begins as one of another kind: a Git LFS pointer, an HTML page, ...
+ * (foreign.c). RP_OK for all others, errors of rp_gguf_read_in. */
+RP_NODISCARD RpStatus rp_gguf_refuse_foreign(RpGgufFile *f);
+
+/* RP_E_FORMAT for a file that is no model: an adapter, importance matrix, projector, context or vocabulary. The error
+ * says what takes it. */
+RP_NODISCARD RpStatus rp_gguf_refuse_kinds(const RpGgufFile *f);
+
 /* Opens a file whose contents are read by others: nothing is parsed. `shown` stands for the path in errors. */
 RP_NODISCARD RpStatus rp_gguf_open_part(const char *path, const char *shown, bool copy, RpGgufFile **out);
 

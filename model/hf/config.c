@@ -76,14 +76,23 @@ static RpStatus check_activation(const HfModel *m) {
                    (int)(text.len < 32 ? text.len : 32), text.ptr, m->family->arch, m->family->activation);
 }
 
+/* Directories of MLX have an object "quantization". Older ones of bitsandbytes do not name it. */
 static RpStatus check_quantization(const HfModel *m) {
-    const JsonNode *q = rp_json_get(&m->config, m->config.nodes, "quantization_config");
+    static const char hint[] = "take a GGUF file of the model, or its weights before this quantisation";
+    const Json       *j      = &m->config;
+    const JsonNode   *q      = rp_json_get(j, j->nodes, "quantization_config");
+    const JsonNode   *mlx    = rp_json_get(j, j->nodes, "quantization");
+    if (rp_json_get(j, mlx, "group_size") != NULL && rp_json_get(j, mlx, "bits") != NULL)
+        return rp_fail(RP_E_UNSUPPORTED, "%s: quantization: the quantisation of MLX is not supported: %s", j->path,
+                       hint);
     if (q == NULL || q->type == JSON_NULL) return RP_OK;
-    const JsonNode *method = rp_json_get(&m->config, q, "quant_method");
-    if (rp_json_is(&m->config, method, "fp8") || rp_json_is(&m->config, method, "mxfp4")) return RP_OK;
-    const RpGgufString text = rp_json_string(&m->config, method);
-    return rp_fail(RP_E_UNSUPPORTED, "%s: quant_method '%.*s' is not supported (there are fp8 and mxfp4)",
-                   m->config.path, (int)(text.len < 32 ? text.len : 32), text.ptr);
+    const JsonNode *method = rp_json_get(j, q, "quant_method");
+    if (rp_json_is(j, method, "fp8") || rp_json_is(j, method, "mxfp4")) return RP_OK;
+    const bool   bits = rp_json_get(j, q, "load_in_4bit") != NULL || rp_json_get(j, q, "load_in_8bit") != NULL;
+    RpGgufString text = rp_json_string(j, method);
+    if (method == NULL && bits) text = (RpGgufString){"bitsandbytes", 12};
+    return rp_fail(RP_E_UNSUPPORTED, "%s: quant_method '%.*s' is not supported (fp8 and mxfp4 are): %s", j->path,
+                   (int)(text.len < 32 ? text.len : 32), text.ptr, hint);
 }
 
 static RpStatus heads(const HfModel *m, uint32_t *rope_dim) {

@@ -107,6 +107,7 @@ RpStatus rp_hf_text(HfDirectory *d, const char *name, RpGgufString *out) {
     RP_TRY(rp_hf_file(d, name, true, &file));
     if (file->bytes > JSON_MAX_BYTES)
         return rp_fail(RP_E_FORMAT, "%s: %zu bytes, at most %d are read", file->path, file->bytes, JSON_MAX_BYTES);
+    RP_TRY(rp_gguf_refuse_foreign(file));
     RP_TRY(rp_gguf_read_in(file, file->bytes));
     *out = (RpGgufString){(const char *)file->data, file->bytes};
     return RP_OK;

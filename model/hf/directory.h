@@ -25,6 +25,10 @@ void                  rp_hf_directory_close(HfDirectory *d);
 /* *out: whether there is something of that name, a broken link too. RP_E_IO if that cannot be told, RP_E_NOMEM. */
 RP_NODISCARD RpStatus rp_hf_has(const HfDirectory *d, const char *name, bool *out);
 
+/* RP_E_IO: the directory lacks what `missing` says, and has files of another format, which the error names with a
+ * remedy (contents.c). */
+RP_NODISCARD RpStatus rp_hf_refuse_contents(const HfDirectory *d, const char *missing);
+
 /* Maps a file; with `copy` its memory is private. RP_E_FORMAT for another name than FILE or FOLDER/FILE, for one that
  * begins with a dot, and for a link that leads out of the directory; errors of rp_gguf_map. */
 RP_NODISCARD RpStatus rp_hf_file(HfDirectory *d, const char *name, bool copy, RpGgufFile **out);

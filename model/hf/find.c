@@ -52,8 +52,6 @@ RpStatus rp_hf_find_family(HfModel *m) {
     const JsonNode    *list = rp_json_get(&m->config, m->config.nodes, "architectures");
     const JsonNode    *name = list != NULL && list->type == JSON_ARRAY ? rp_json_first(&m->config, list) : NULL;
     const RpGgufString text = rp_json_string(&m->config, name);
-    char               known[2048];
-    size_t             n = 0;
     if (name == NULL) return rp_fail(RP_E_FORMAT, "%s: architectures is missing", m->config.path);
     const bool named = take_row(m, text) || take_headless_row(m, text);
     if (m->family != NULL) {
@@ -63,12 +61,8 @@ RpStatus rp_hf_find_family(HfModel *m) {
     if (named)
         return rp_fail(RP_E_UNSUPPORTED, "%s: model_type of text_config is not supported in %.*s", m->config.path,
                        (int)(text.len < 64 ? text.len : 64), text.ptr);
-    for (const HfFamily *f = rp_hf_families; f->name != NULL && n < sizeof known; f++) {
-        if (f > rp_hf_families && strcmp(f->name, f[-1].name) == 0) continue;
-        n += (size_t)snprintf(known + n, sizeof known - n, "%s%s", n > 0 ? ", " : "", f->name);
-    }
     const char *missing = missing_of(text);
-    return rp_fail(RP_E_UNSUPPORTED, "%s: architecture '%.*s' is not supported%s%s (there are %s)", m->config.path,
+    return rp_fail(RP_E_UNSUPPORTED, "%s: architecture '%.*s' is not supported%s%s", m->config.path,
                    (int)(text.len < 64 ? text.len : 64), text.ptr, missing != NULL ? ": it needs " : "",
-                   missing != NULL ? missing : "", known);
+                   missing != NULL ? missing : " (docs/models.md lists those that are)");
 }

@@ -12,7 +12,7 @@
  *     names.c          names of tensors                tensors.c      tensors that are mapped, and those that are made
  *     tokenizer.c      tokenizer.json -> tokenizer.* keys
  *     pipeline.c       its normalizer, pre_tokenizer   expression.c   what PCRE2 reads otherwise than Onigmo
- *     open.c           all of it */
+ *     open.c           all of it                       contents.c     what is in directories that are no model */
 #ifndef MODEL_HF_HF_H
 #define MODEL_HF_HF_H
 

@@ -17,7 +17,7 @@
 static RpStatus read_texts(HfModel *m) {
     bool there;
     RP_TRY(rp_hf_has(&m->dir, "config.json", &there));
-    if (!there) return rp_fail(RP_E_IO, "%s: there is no config.json: this is no model of Hugging Face", m->dir.path);
+    if (!there) return rp_hf_refuse_contents(&m->dir, "there is no config.json");
     RP_TRY(rp_hf_json(&m->dir, "config.json", &m->config));
     if (m->config.nodes == NULL) return rp_fail(RP_E_FORMAT, "%s: config.json is empty", m->dir.path);
     RP_TRY(rp_hf_json(&m->dir, "tokenizer.json", &m->tokenizer));

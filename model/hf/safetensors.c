@@ -45,7 +45,7 @@ static RpStatus read_type(const Safetensors *s, const JsonNode *node, SafeTensor
             t->type = (SafeType)i;
             return RP_OK;
         }
-    return rp_fail(RP_E_FORMAT, "%s: tensor %.*s is of the unknown type '%.*s'", s->file->path,
+    return rp_fail(RP_E_UNSUPPORTED, "%s: tensor %.*s is of the unknown type '%.*s'", s->file->path,
                    (int)(t->name.len < 96 ? t->name.len : 96), t->name.ptr, (int)(text.len < 32 ? text.len : 32),
                    text.ptr);
 }
@@ -128,9 +128,11 @@ RpStatus rp_safetensors_read(RpGgufFile *file, Safetensors *out) {
         return rp_fail(RP_E_FORMAT, "%s: %zu bytes are no safetensors file (truncated?)", file->path, file->bytes);
     RP_TRY(rp_gguf_read_in(file, sizeof header));
     memcpy(&header, file->data, sizeof header);
-    if (header > HEADER_MAX || header > file->bytes - sizeof header)
+    if (header > HEADER_MAX || header > file->bytes - sizeof header) {
+        RP_TRY(rp_gguf_refuse_foreign(file));
         return rp_fail(RP_E_FORMAT, "%s: a header of %llu bytes does not fit into %zu bytes (truncated?)", file->path,
                        (unsigned long long)header, file->bytes);
+    }
     const size_t data_at = sizeof header + (size_t)header;
     RP_TRY(rp_gguf_read_in(file, data_at));
     RP_TRY(rp_json_read(file->path, (const char *)file->data + sizeof header, (size_t)header, &out->header));

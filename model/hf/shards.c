@@ -153,7 +153,8 @@ RpStatus rp_hf_shards_open(HfDirectory *d, char (*folders)[HF_FOLDER_BYTES], int
     RP_TRY(rp_hf_has(d, single, &has_single));
     if (!has_single) {
         RP_TRY(rp_hf_has(d, index_name, &has_index));
-        if (!has_index) return rp_fail(RP_E_IO, "%s: there is neither %s nor %s", d->path, single, index_name);
+        if (!has_index)
+            return rp_hf_refuse_contents(d, "there is neither model.safetensors nor model.safetensors.index.json");
         st = rp_hf_json(d, index_name, &index);
         if (st == RP_OK && index.nodes == NULL) st = rp_fail(RP_E_IO, "%s: %s is gone", d->path, index_name);
     }

@@ -178,6 +178,9 @@ static RpStatus load_strip(RpTokenizer *tk, const RpGgufFile *f) {
 static RpStatus load(RpTokenizer *tk, const RpGgufFile *f) {
     RpGgufString kind = {"", 0};
     RP_TRY(rp_gguf_get_string(f, "tokenizer.ggml.model", &kind));
+    if (kind.len == 0 || (kind.len == 4 && memcmp(kind.ptr, "none", 4) == 0))
+        return rp_fail(RP_E_UNSUPPORTED, "%s has no tokenizer (tokenizer.ggml.model, or tokenizer.json of a directory)",
+                       rp_gguf_path(f));
     const bool bpe     = kind.len == 4 && memcmp(kind.ptr, "gpt2", 4) == 0;
     const bool unigram = kind.len == 2 && memcmp(kind.ptr, "t5", 2) == 0;
     tk->words          = kind.len == 4 && memcmp(kind.ptr, "bert", 4) == 0;

@@ -99,7 +99,7 @@ def test_refusals():
     expect_refusal(run("rerank", BERT, "-q", "a", "-f", "-", stdin=b"b"), 1, "there is no classification head")
     expect_refusal(run("rerank", RANK, "-q", "a", "-f", "-", stdin=b"\n"), 1, "-: there is no document")
     expect_refusal(run("rerank", RANK, "-q", "", "-f", "-", stdin=b"b"), 1, "an empty query has no score")
-    expect_refusal(run("generate", BERT, "-p", "a"), 1, "bert makes embeddings of texts (embed.h): it has no next token")
+    expect_refusal(run("generate", BERT, "-p", "a"), 1, "bert makes embeddings of texts (reprise embed, embed.h): it has no next token")
     expect_refusal(run("embed", BERT, "-p", "a", "-f", "x"), 2, "-p and -f exclude each other")
     expect_refusal(run("embed", BERT, "-p", "a", "--format", "xml"), 2, "--format 'xml': must be text, json or")
     expect_refusal(run("rerank", RANK, "-f", "-"), 2, "-q QUERY is needed")

@@ -63,7 +63,8 @@ Test(hf_files, bad_headers_of_weights) {
     refuse_header("{" TENSOR("a", "F32", "[1,1,1,1,8]", "[0,16]") "}", 16, "shape and data_offsets differ in size");
     refuse_header("{" TENSOR("a", "F32", "[65536,65536,1,65536,65536]", "[0,16]") "}", 16, "its size overflows");
     refuse_header("{" TENSOR("a", "F32", "{}", "[0,16]") "}", 16, "has no shape");
-    refuse_header("{" TENSOR("a", "Q9", "[4]", "[0,16]") "}", 16, "the unknown type 'Q9'");
+    write_weights("model.safetensors", "{" TENSOR("a", "Q9", "[4]", "[0,16]") "}", 16);
+    REFUSED(hf_open(), RP_E_UNSUPPORTED, "model.safetensors: tensor a is of the unknown type 'Q9'");
     refuse_header("{" TENSOR("a", "F32", "[4]", "[0,16,32]") "}", 16, "data_offsets are not two whole numbers");
     refuse_header("{" TENSOR("a", "F32", "[4]", "[0,16]") "," TENSOR("a", "F32", "[4]", "[0,16]") "}", 16,
                   "\"a\" occurs twice");
@@ -266,7 +267,79 @@ Test(hf_files, bad_configurations) {
     refuse_config("\"vocab_size\"", "\"partial_rotary_factor\": 0.5, \"vocab_size\"", RP_E_UNSUPPORTED,
                   "partial_rotary_factor: RoPE of a part of a head is not supported");
     refuse_config("\"vocab_size\"", "\"quantization_config\": {\"quant_method\": \"gptq\"}, \"vocab_size\"",
-                  RP_E_UNSUPPORTED, "quant_method 'gptq' is not supported (there are fp8 and mxfp4)");
+                  RP_E_UNSUPPORTED, "quant_method 'gptq' is not supported (fp8 and mxfp4 are): take a GGUF file");
+    refuse_config("\"vocab_size\"", "\"quantization_config\": {\"load_in_4bit\": true}, \"vocab_size\"",
+                  RP_E_UNSUPPORTED, "quant_method 'bitsandbytes' is not supported");
+    refuse_config("\"vocab_size\"", "\"quantization_config\": {}, \"vocab_size\"", RP_E_UNSUPPORTED,
+                  "quant_method '' is not supported");
+    refuse_config(
+        "\"vocab_size\"", "\"quantization\": {\"group_size\": 64, \"bits\": 4}, \"vocab_size\"", RP_E_UNSUPPORTED,
+        "quantization: the quantisation of MLX is not supported: take a GGUF file of the model, or its weights "
+        "before this quantisation");
+    hf_end();
+}
+
+/* Files that a download has left in place of others. */
+Test(hf_files, files_that_are_something_else) {
+    static const char        pointer[] = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n";
+    static const char *const names[]   = {"config.json", "model.safetensors", "tokenizer.json"};
+    static const char *const texts[]   = {"{\"error\":\"Invalid credentials\"}", "Entry not found", "<!doctype html>"};
+    hf_begin();
+    for (int i = 0; i < 3; i++) {
+        char want[128];
+        hf_copy("hf/llama", "config.json");
+        hf_copy("hf/llama", "model.safetensors");
+        write_text(names[i], pointer);
+        snprintf(want, sizeof want, "%s: this is a Git LFS pointer; fetch the file itself (git lfs pull)", names[i]);
+        REFUSED(hf_open(), RP_E_FORMAT, want);
+        write_text(names[i], texts[i]);
+        snprintf(want, sizeof want, "%s: this is %s; the download went wrong", names[i],
+                 i == 2 ? "an HTML page" : "an error message of a server");
+        REFUSED(hf_open(), RP_E_FORMAT, want);
+    }
+    hf_end();
+}
+
+/* The files of a directory that is no model of Hugging Face, and what the error says. */
+Test(hf_files, directories_of_other_formats) {
+    static const struct {
+        const char *name, *want;
+    } without_config[] =
+        {
+            {"x.txt",               "this is no model of Hugging Face"                                      },
+            {"params.json",
+             "params.json is of the format of Mistral or Meta: take the files in the format of Hugging Face"},
+            {"model_index.json",    "model_index.json is of a pipeline of diffusers, which is not supported"},
+            {"adapter_config.json",
+             "adapter_config.json is of an adapter of PEFT: make a GGUF file of it with llama.cpp's "
+             "convert_lora_to_gguf.py, for --lora"                                                          },
+            {"b.gguf",              "b.gguf is a GGUF file: give its path instead of that of the directory" },
+            {"a.gguf",              "a.gguf is a GGUF file: give its path"                                  },
+    },
+      without_weights[] = {
+          {"x.txt", "this is no model of Hugging Face"},
+          {"flax_model.msgpack", "flax_model.msgpack is not read: convert the weights to safetensors"},
+          {"pytorch_model.bin.index.json", "pytorch_model.bin.index.json is not read: convert the weights to"},
+          {"pytorch_model.bin", "pytorch_model.bin is not read: convert the weights to safetensors"},
+          {"consolidated.safetensors", "consolidated.safetensors is of the format of Mistral or Meta"},
+          {"model-00001-of-00002.safetensors", "model-00001-of-00002.safetensors needs model.safetensors.index.json"},
+          {"model.gguf", "model.gguf is a GGUF file: give its path"},
+      };
+    hf_begin();
+    for (size_t i = 0; i < sizeof without_config / sizeof *without_config; i++) {
+        write_text(without_config[i].name, "{}");
+        write_text("mmproj-a.gguf", "");
+        REFUSED(hf_open(), RP_E_IO, "there is no config.json: ");
+        REFUSED(hf_open(), RP_E_IO, without_config[i].want);
+    }
+    hf_end();
+    hf_begin();
+    hf_copy("hf/llama", "config.json");
+    for (size_t i = 0; i < sizeof without_weights / sizeof *without_weights; i++) {
+        write_text(without_weights[i].name, "");
+        REFUSED(hf_open(), RP_E_IO, "there is neither model.safetensors nor model.safetensors.index.json: ");
+        REFUSED(hf_open(), RP_E_IO, without_weights[i].want);
+    }
     hf_end();
 }
 

@@ -334,7 +334,9 @@ Test(hf_refused, values_that_parts_of_tensors_depend_on) {
     hf_refuse_config(qwen, "\"rope_theta\"", "\"mrope_section\": [-1, 11, 10], \"rope_theta\"", RP_E_FORMAT,
                      "mrope_section has -1");
     hf_refuse_config(qwen, type, "\"quantization_config\": {\"quant_method\": \"awq\"}, \"model_type\"",
-                     RP_E_UNSUPPORTED, "quant_method 'awq' is not supported (there are fp8 and mxfp4)");
+                     RP_E_UNSUPPORTED,
+                     "quant_method 'awq' is not supported (fp8 and mxfp4 are): take a GGUF file of the model, or its "
+                     "weights before this quantisation");
     hf_expect(next, layers, "\"x\"", "qwen3next.attention.recurrent_layers", 1);
     hf_expect(next, "\"partial_rotary_factor\"", "\"x\"", "qwen3next.rope.dimension_count", 4);
     hf_expect(v3, "\"n_group\": 4", "\"n_group\": 2", "deepseek2.expert_group_count", 2);

@@ -89,7 +89,7 @@ Test(hf_saved, decoders_that_attend_to_later_tokens) {
     hf_change("hf/llama", "config.json", vocab, changed);
     OK(rp_model_open(folder, NULL, &m));
     cr_expect(rp_model_info(m)->bidirectional);
-    REFUSED(rp_session_open(m, NULL, &s), RP_E_UNSUPPORTED, "llama makes embeddings of texts (embed.h)");
+    REFUSED(rp_session_open(m, NULL, &s), RP_E_UNSUPPORTED, "llama makes embeddings of texts (reprise embed, embed.h)");
     rp_model_free(m);
     hf_end();
     hf_refuse_config("hf/gemma3", vocab, changed, RP_E_UNSUPPORTED,

@@ -379,7 +379,7 @@ Test(embed, encoders_have_no_next_token) {
     RpSession    *s;
     ComputeGraph *g;
     REFUSED(rp_session_open(m, NULL, &s), RP_E_UNSUPPORTED,
-            "bert makes embeddings of texts (embed.h): it has no next token");
+            "bert makes embeddings of texts (reprise embed, embed.h): it has no next token");
     REFUSED(rp_model_graph(m, &(RpModelGraphOptions){.n_tok = 1, .n_ctx = 8}, &g), RP_E_UNSUPPORTED,
             "bert attends to later positions: it has embeddings of texts, and no next token");
     rp_model_free(m);

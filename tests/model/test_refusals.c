@@ -391,6 +391,10 @@ Test(refusals, tensors_that_cannot_be_converted) {
     snprintf(in, sizeof in, "/tmp/rp-refusals-%d-in.gguf", (int)getpid());
     snprintf(out, sizeof out, "/tmp/rp-refusals-%d-out.gguf", (int)getpid());
     write_adapter(in, (Matrix[]){matrix("a", 256, 2, 15), {0}}, (Key){0});
+    REFUSED(
+        rp_requantize(in, out, "Q8_0", NULL, NULL), RP_E_FORMAT,
+        "-in.gguf: this is a LoRA adapter, not a model: give it with --lora beside its model (rp_model_add_adapter)");
+    write_adapter(in, (Matrix[]){matrix("a", 256, 2, 15), {0}}, TEXT("general.type", "model"));
     REFUSED(rp_requantize(in, out, "Q8_0", NULL, NULL), RP_E_UNSUPPORTED,
             "tensor a is Q8_K, which cannot be converted");
     cr_expect_neq(access(out, F_OK), 0);
