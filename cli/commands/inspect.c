@@ -1,27 +1,23 @@
-/* inspect.c - `reprise inspect`: configuration, weight types, metadata and tensors of a GGUF file, also of
- * one that cannot be run.
+/* inspect.c - `reprise inspect`: configuration, weight types, metadata and tensors of a GGUF file or Hugging Face
+ * directory, also of one that cannot be run.
  *
  * The file is read twice: as GGUF, which gives metadata and tensors whatever they are, and as a model, which gives the
  * configuration or the reason why it cannot be run. */
 #include "cli/commands.h"
 #include "cli/common.h"
-#include "cli/terminal/table.h"
+#include "cli/inspect/directory.h"
+#include "cli/inspect/tensors.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHOWN_ELEMS = 6, SHOWN_BYTES = 72, MAX_TYPES = 64 }; /* shown: of an array, of a string */
+enum { SHOWN_ELEMS = 6, SHOWN_BYTES = 72 }; /* shown: of an array, of a string */
 
 static struct {
     const char *model;
     bool        tensors, json;
 } args;
-
-static const char *type_name(uint32_t gguf_type) {
-    const char *name = rp_gguf_type_name(gguf_type);
-    return name != NULL ? name : "unknown";
-}
 
 /* A string in quotes, escaped for text or JSON; the text form is cut after SHOWN_BYTES. */
 static void print_string(RpGgufString s) {
@@ -68,16 +64,12 @@ static void print_value(const RpGgufValue *v) {
         printf(shown < v->n ? ", ... %" PRIu64 " in all]" : "]", v->n);
 }
 
-static void put_heading(const char *text) {
-    printf("\n%s%s%s\n", cli_style(stdout, STYLE_HEADING), text, cli_style(stdout, STYLE_PLAIN));
-}
-
 static void print_metadata(const RpGgufFile *f) {
     const int64_t n = rp_gguf_n_values(f);
     if (args.json)
         printf(",\"metadata\":[");
     else
-        put_heading("metadata");
+        cli_list_heading("metadata");
     for (int64_t i = 0; i < n; i++) {
         const RpGgufValue *v     = rp_gguf_value(f, i);
         const bool         array = v->type == RP_GGUF_ARRAY;
@@ -99,112 +91,23 @@ static void print_metadata(const RpGgufFile *f) {
     if (args.json) printf("]");
 }
 
-static void print_tensors_json(const RpGgufFile *f) {
-    printf(",\"tensors\":[");
-    for (int64_t i = 0; i < rp_gguf_n_tensors(f); i++) {
-        const RpGgufTensor *t  = rp_gguf_tensor(f, i);
-        const int64_t      *ne = t->view.ne;
-        printf("%s{\"name\":", i > 0 ? "," : "");
-        rp_put_json_string(t->name.ptr, t->name.len, stdout);
-        printf(",\"type\":\"%s\",\"shape\":[%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 "],\"bytes\":%zu}",
-               type_name(t->gguf_type), ne[0], ne[1], ne[2], ne[3], t->bytes);
-    }
-    printf("]");
-}
-
-/* Adds the name of a tensor as a cell. */
-static void add_name(Table *table, const RpGgufTensor *t) {
-    char  *text = NULL;
-    size_t size = 0;
-    FILE  *f    = open_memstream(&text, &size);
-    if (f != NULL) {
-        cli_print_escaped(f, t->name.ptr, t->name.len, SIZE_MAX);
-        if (!t->known) fprintf(f, "  (type %u is not supported)", t->gguf_type);
-    }
-    cli_table_add_stream(table, f, &text);
-}
-
-static RpStatus print_tensors(const RpGgufFile *f) {
-    Table *table = cli_table_new("type|>ne0|>ne1|>ne2|>ne3|>bytes|name");
-    put_heading("tensors");
-    for (int64_t i = 0; i < rp_gguf_n_tensors(f); i++) {
-        const RpGgufTensor *t = rp_gguf_tensor(f, i);
-        cli_table_add(table, "%s", type_name(t->gguf_type));
-        for (int d = 0; d < RP_MAX_DIMS; d++) cli_table_add(table, "%" PRId64, t->view.ne[d]);
-        cli_table_add(table, "%zu", t->bytes);
-        add_name(table, t);
-    }
-    return cli_table_print(table, stdout, 2);
-}
-
-/* Totals of the tensors of one type. */
-typedef struct TypeTotal {
-    uint32_t type;
-    int64_t  tensors, params;
-    double   bytes;
-} TypeTotal;
-
-static int by_bytes(const void *a, const void *b) {
-    const TypeTotal *x = a, *y = b;
-    return (x->bytes < y->bytes) - (x->bytes > y->bytes);
-}
-
-/* Sums the tensors by type, the type with the most bytes first. Returns the number of types. */
-static size_t count_types(const RpGgufFile *f, TypeTotal types[MAX_TYPES], TypeTotal *all) {
-    size_t n = 0;
-    for (int64_t i = 0; i < rp_gguf_n_tensors(f); i++) {
-        const RpGgufTensor *t = rp_gguf_tensor(f, i);
-        size_t              k = 0;
-        while (k < n && types[k].type != t->gguf_type) k++;
-        if (k == n && n == MAX_TYPES) k--; /* more than GGUF has: added to the last */
-        if (k == n) types[n++] = (TypeTotal){.type = t->gguf_type};
-        TypeTotal *const counts[] = {&types[k], all};
-        for (size_t c = 0; c < 2; c++) {
-            counts[c]->tensors++;
-            counts[c]->params += rp_view_elems(&t->view);
-            counts[c]->bytes += (double)t->bytes;
-        }
-    }
-    qsort(types, n, sizeof *types, by_bytes);
-    return n;
-}
-
-/* The member "types", or a table with the share of each type in the bytes. */
-static RpStatus print_types(const RpGgufFile *f) {
-    TypeTotal    types[MAX_TYPES], all = {0};
-    const size_t n = count_types(f, types, &all);
+/* The last error, which is why the model cannot be run. */
+static void print_reason(void) {
     if (args.json) {
-        printf(",\"params\":%" PRId64 ",\"weight_bytes\":%.0f,\"types\":[", all.params, all.bytes);
-        for (size_t i = 0; i < n; i++)
-            printf("%s{\"type\":\"%s\",\"tensors\":%" PRId64 ",\"bytes\":%.0f}", i > 0 ? "," : "",
-                   type_name(types[i].type), types[i].tensors, types[i].bytes);
-        printf("]");
-        return RP_OK;
+        printf(",\"model\":null,\"reason\":");
+        rp_put_json_string(rp_last_error(), strlen(rp_last_error()), stdout);
+        return;
     }
-    printf("%" PRId64 " tensors, %.2f M parameters, %.2f MB, %.2f bits per weight\n", all.tensors,
-           (double)all.params / 1e6, all.bytes / 1e6, all.params > 0 ? 8.0 * all.bytes / (double)all.params : 0.0);
-    Table *t = cli_table_new("|>|>|>");
-    for (size_t i = 0; i < n; i++) {
-        cli_table_add(t, "%s", type_name(types[i].type));
-        cli_table_add(t, "%" PRId64 " tensors", types[i].tensors);
-        cli_table_add(t, "%.2f MB", types[i].bytes / 1e6);
-        cli_table_add(t, "%.1f %%", all.bytes > 0.0 ? 100.0 * types[i].bytes / all.bytes : 0.0);
-    }
-    return cli_table_print(t, stdout, 2);
+    printf("cannot be run here: ");
+    cli_print_escaped(stdout, rp_last_error(), strlen(rp_last_error()), SIZE_MAX);
+    printf("\n");
 }
 
 /* Configuration of the model, or the reason why it cannot be run. */
 static void print_model(const char *path) {
     RpModel *m = NULL;
     if (rp_model_open(path, NULL, &m) != RP_OK) {
-        if (args.json) {
-            printf(",\"model\":null,\"reason\":");
-            rp_put_json_string(rp_last_error(), strlen(rp_last_error()), stdout);
-        } else {
-            printf("cannot be run here: ");
-            cli_print_escaped(stdout, rp_last_error(), strlen(rp_last_error()), SIZE_MAX);
-            printf("\n");
-        }
+        print_reason();
         return;
     }
     const RpModelInfo *o = rp_model_info(m);
@@ -213,17 +116,21 @@ static void print_model(const char *path) {
                "head_kv\":%d,"
                "\"head_dim\":%d,\"n_ff\":%d,\"n_ctx_train\":%d,\"window\":%d,\"n_layer_local\":%d,"
                "\"n_expert\":%d,\"n_expert_used\":%d,\"n_layer_recurrent\":%d,\"n_layer_nextn\":%d,\"mtp\":%s,"
-               "\"assistant\":%s,"
+               "\"assistant\":%s,\"bidirectional\":%s,"
                "\"params_active\":%" PRId64 ",\"decode_weight_bytes\":%zu}",
                o->arch, o->n_vocab, o->n_embd, o->n_layer, o->n_head, o->n_head_kv, o->head_dim, o->n_ff,
                o->n_ctx_train, o->window, o->n_layer_local, o->n_expert, o->n_expert_used, o->n_layer_recurrent,
-               o->n_layer_nextn, o->mtp ? "true" : "false", o->assistant ? "true" : "false", o->n_params_active,
-               o->decode_weight_bytes);
+               o->n_layer_nextn, o->mtp ? "true" : "false", o->assistant ? "true" : "false",
+               o->bidirectional ? "true" : "false", o->n_params_active, o->decode_weight_bytes);
     else {
         printf("%s: %d layers of width %d, %d heads of %d (%d KV heads), feed-forward %d, vocabulary %d, "
                "context %d\n",
                o->arch, o->n_layer, o->n_embd, o->n_head, o->head_dim, o->n_head_kv, o->n_ff, o->n_vocab,
                o->n_ctx_train);
+        if (o->bidirectional)
+            printf("encoder: it has no next token: %s\n", o->pooling == RP_POOLING_RANK
+                                                              ? "`reprise rerank` scores documents with it"
+                                                              : "`reprise embed` makes embeddings of texts with it");
         if (o->assistant)
             printf("assistant: it guesses tokens of another model, as the FILE of --draft (docs/engine.md)\n");
         if (o->n_layer_local > 0)
@@ -289,30 +196,81 @@ static void print_text(const RpGgufFile *f) {
     printf("\n");
 }
 
-static int run(void) {
-    RpGgufFile *f;
-    if (rp_gguf_open(args.model, &f) != RP_OK) return cli_exit(RP_E_IO);
+static void print_head(uint32_t version, size_t bytes) {
     if (args.json) {
         printf("{\"file\":");
         rp_put_json_string(args.model, strlen(args.model), stdout);
-        printf(",\"version\":%u,\"file_bytes\":%zu", rp_gguf_version(f), rp_gguf_bytes(f));
-    } else {
-        cli_print_escaped(stdout, args.model, strlen(args.model), SIZE_MAX);
-        if (rp_gguf_version(f) > 0)
-            printf(": GGUF version %u", rp_gguf_version(f));
-        else
-            printf(": Hugging Face directory");
-        printf(", %.2f MB\n", (double)rp_gguf_bytes(f) / 1e6);
+        printf(",\"version\":%u,\"file_bytes\":%zu", version, bytes);
+        return;
     }
+    cli_print_escaped(stdout, args.model, strlen(args.model), SIZE_MAX);
+    if (version > 0)
+        printf(": GGUF version %u", version);
+    else
+        printf(": Hugging Face directory");
+    printf(", %.2f MB\n", (double)bytes / 1e6);
+}
+
+/* The tensors of the file as rows of the list, which the caller frees. */
+static RpStatus list_of(const RpGgufFile *f, ListedTensor **out, size_t *n) {
+    *n   = (size_t)rp_gguf_n_tensors(f);
+    *out = calloc(*n + 1, sizeof **out);
+    if (*out == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a list of tensors");
+    for (size_t i = 0; i < *n; i++) {
+        const RpGgufTensor *t    = rp_gguf_tensor(f, (int64_t)i);
+        const char         *type = rp_gguf_type_name(t->gguf_type);
+        (*out)[i]                = (ListedTensor){.name        = t->name,
+                                                  .type        = type != NULL ? type : "unknown",
+                                                  .gguf_type   = t->gguf_type,
+                                                  .unsupported = !t->known,
+                                                  .bytes       = t->bytes};
+        memcpy((*out)[i].ne, t->view.ne, sizeof(*out)[i].ne);
+    }
+    return RP_OK;
+}
+
+static RpStatus print_tensors(const ListedTensor *tensors, size_t n) {
+    RpStatus st = RP_OK;
+    if (args.json || args.tensors) st = cli_list_tensors(tensors, n, args.json);
+    if (args.json) printf("}\n");
+    return st;
+}
+
+static RpStatus print_file(const RpGgufFile *f) {
+    ListedTensor *tensors;
+    size_t        n;
+    RP_TRY(list_of(f, &tensors, &n));
+    print_head(rp_gguf_version(f), rp_gguf_bytes(f));
     print_model(args.model);
     print_text(f);
-    RpStatus st = print_types(f);
+    RpStatus st = cli_list_types(tensors, n, args.json);
     print_metadata(f);
-    if (args.json)
-        print_tensors_json(f);
-    else if (args.tensors && st == RP_OK)
-        st = print_tensors(f);
-    if (args.json) printf("}\n");
+    if (st == RP_OK) st = print_tensors(tensors, n);
+    free(tensors);
+    return st;
+}
+
+/* A directory that the library does not open has no keys and names of GGUF: its files are shown as they are. */
+static int print_directory(RpStatus why) {
+    ListedDirectory d;
+    RpStatus        st = why;
+    if (cli_directory_read(args.model, &d)) {
+        print_head(0, d.bytes);
+        print_reason();
+        st = cli_list_types(d.tensors, d.n_tensors, args.json);
+        cli_directory_print_config(&d, args.json, SHOWN_BYTES);
+        if (st == RP_OK) st = print_tensors(d.tensors, d.n_tensors);
+    }
+    cli_directory_free(&d);
+    return cli_exit(st);
+}
+
+static int run(void) {
+    RpGgufFile    *f;
+    const RpStatus opened = rp_gguf_open(args.model, &f);
+    if (opened == RP_E_FORMAT || opened == RP_E_UNSUPPORTED) return print_directory(opened);
+    if (opened != RP_OK) return cli_exit(opened);
+    const RpStatus st = print_file(f);
     rp_gguf_close(f);
     return cli_exit(st);
 }
@@ -323,10 +281,9 @@ static const Option options[] = {
     CLI_FLAG("json", 0, args.json, "print JSON, tensors included"),
 };
 
-const Command cli_command_inspect = {
-    .name      = "inspect",
-    .help      = "print configuration and metadata of a model file, even one that cannot be run",
-    .usage     = "[MODEL] [options]",
-    .options   = options,
-    .n_options = sizeof options / sizeof options[0],
-    .run       = run};
+const Command cli_command_inspect = {.name = "inspect",
+                                     .help = "print configuration and metadata of a model, even one that cannot be run",
+                                     .usage     = "[MODEL] [options]",
+                                     .options   = options,
+                                     .n_options = sizeof options / sizeof options[0],
+                                     .run       = run};
