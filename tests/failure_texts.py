@@ -36,7 +36,7 @@ ALLOWED = {
     r"names a tensor twice": "needs further elements in four arrays of a file (model/adapter_base.c)",
     r"was lost by a failed run": "a run fails on a device only (model/session.c)",
     r"a word of %zu bytes": "it would take 1 GB of memory (model/tokenizer/bpe_train.c)",
-    r"matches outside of what is left": "PCRE2 before 10.38 only (model/tokenizer/pretokenizer.c)",
+    r"matches outside of what is left": "PCRE2 before 10.38 only (model/tokenizer/expression.c)",
     r"(grammar|JSON schema): .*(more|deeper) than %": "limits of memory and steps, at which fuzz_grammar stops (grammar/)",
     r"the recording has changed while it was read": "only between two looks of one run at it (cli/diverge/recording_read.c)",
     r"this op is constant": "the rule is never called: a node of such an op needs no gradient (ops/backward.c)",

@@ -11,8 +11,9 @@
  *     gemma.c          keys of Gemma                   encoders.c     keys and words of BERT
  *     names.c          names of tensors                tensors.c      tensors that are mapped, and those that are made
  *     tokenizer.c      tokenizer.json -> tokenizer.* keys
- *     pipeline.c       its normalizer, pre_tokenizer   expression.c   what PCRE2 reads otherwise than Onigmo
- *     open.c           all of it                       contents.c     what is in directories that are no model */
+ *     pipeline.c       its pre_tokenizer               expression.c   what PCRE2 reads otherwise than Onigmo
+ *     normalize.c      its normalizer                  contents.c     what is in directories that are no model
+ *     open.c           all of it */
 #ifndef MODEL_HF_HF_H
 #define MODEL_HF_HF_H
 

@@ -1,4 +1,4 @@
-/* normalizer, pre_tokenizer and post_processor of tokenizer.json (tokenizer.h). */
+/* pre_tokenizer and post_processor of tokenizer.json (tokenizer.h). */
 #include "model/hf/tokenizer.h"
 
 #include <stdio.h>
@@ -28,45 +28,16 @@ static bool flag(const HfVocabulary *v, const JsonNode *object, const char *name
     return x != NULL && x->type != JSON_NULL ? x->type == JSON_TRUE : fallback;
 }
 
-/* The parts of a Sequence, or the one part that is none; NULL behind the last. `list` is "normalizers",
- * "pretokenizers" or "processors". */
-typedef struct Parts {
-    const JsonNode *list, *part;
-} Parts;
-
-static Parts parts_of(const HfVocabulary *v, const char *name, const char *list) {
+HfParts rp_hf_parts(const HfVocabulary *v, const char *name, const char *list) {
     const JsonNode *x = rp_json_get(v->j, v->j->nodes, name);
-    if (x == NULL || x->type != JSON_OBJECT) return (Parts){NULL, NULL};
-    if (!rp_json_is(v->j, rp_json_get(v->j, x, "type"), "Sequence")) return (Parts){NULL, x};
+    if (x == NULL || x->type != JSON_OBJECT) return (HfParts){NULL, NULL};
+    if (!rp_json_is(v->j, rp_json_get(v->j, x, "type"), "Sequence")) return (HfParts){NULL, x};
     const JsonNode *all = rp_json_get(v->j, x, list);
-    return (Parts){all, rp_json_first(v->j, all)};
+    return (HfParts){all, rp_json_first(v->j, all)};
 }
 
-static void next_part(const HfVocabulary *v, Parts *p) {
+void rp_hf_next_part(const HfVocabulary *v, HfParts *p) {
     p->part = p->list != NULL ? rp_json_next(v->j, p->list, p->part) : NULL;
-}
-
-/* ---- normalizer ---- */
-
-static RpStatus normalizer(HfVocabulary *v, const JsonNode *x) {
-    const JsonNode *type = rp_json_get(v->j, x, "type");
-    if (rp_json_is(v->j, type, "NFC")) {
-        v->nfc = true;
-        return RP_OK;
-    }
-    if (rp_json_is(v->j, type, "Prepend") && rp_json_is(v->j, rp_json_get(v->j, x, "prepend"), space_mark)) {
-        v->space_prefix = "prepend";
-        v->prepends     = true;
-        return RP_OK;
-    }
-    const JsonNode *pattern = rp_json_get(v->j, x, "pattern");
-    if (rp_json_is(v->j, type, "Replace") && rp_json_is(v->j, rp_json_get(v->j, pattern, "String"), " ") &&
-        rp_json_is(v->j, rp_json_get(v->j, x, "content"), space_mark)) {
-        v->byte_level = false;
-        v->replaces   = true;
-        return RP_OK;
-    }
-    return rp_hf_unsupported(v, "normalizer", type);
 }
 
 /* ---- pre_tokenizer ---- */
@@ -84,8 +55,7 @@ static RpStatus add(const HfVocabulary *v, Expressions *e, RpGgufString text, bo
     return RP_OK;
 }
 
-/* A text that is looked for as it stands: each byte of punctuation is escaped. */
-static RpStatus add_string(const HfVocabulary *v, Expressions *e, RpGgufString s) {
+RpStatus rp_hf_escaped(const HfVocabulary *v, RpGgufString s, RpGgufString *out) {
     char  *p = malloc(2 * s.len + 1);
     size_t n = 0;
     if (p == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory", v->j->path);
@@ -94,9 +64,17 @@ static RpStatus add_string(const HfVocabulary *v, Expressions *e, RpGgufString s
         if (c < 0x80 && strchr("\\^$.|?*+()[]{}&-#", (char)c) != NULL && c != '\0') p[n++] = '\\';
         p[n++] = (char)c;
     }
-    const RpStatus st = add(v, e, (RpGgufString){p, n}, false);
-    if (st == RP_OK) e->own[e->n - 1] = p;
-    if (st != RP_OK) free(p);
+    *out = (RpGgufString){p, n};
+    return RP_OK;
+}
+
+static RpStatus add_string(const HfVocabulary *v, Expressions *e, RpGgufString s) {
+    RpGgufString text;
+    RP_TRY(rp_hf_escaped(v, s, &text));
+    char          *own = (char *)(uintptr_t)text.ptr;
+    const RpStatus st  = add(v, e, text, false);
+    if (st == RP_OK) e->own[e->n - 1] = own;
+    if (st != RP_OK) free(own);
     return st;
 }
 
@@ -120,9 +98,10 @@ static RpStatus metaspace(HfVocabulary *v, const JsonNode *x) {
     if (!rp_json_is(v->j, replacement, space_mark))
         return rp_hf_unsupported(v, "replacement of Metaspace", replacement);
     if (v->prepends) return rp_hf_unsupported(v, "Prepend beside", rp_json_get(v->j, x, "type"));
-    v->byte_level   = false;
-    v->split_words  = flag(v, x, "split", true);
-    v->space_prefix = flag(v, x, "add_prefix_space", true) ? "always" : "never";
+    v->byte_level    = false;
+    v->spaces_marked = true;
+    v->split_words   = flag(v, x, "split", true);
+    v->space_prefix  = flag(v, x, "add_prefix_space", true) ? "always" : "never";
     if (scheme == NULL) return RP_OK;
     for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++)
         if (rp_json_is(v->j, scheme, schemes[i])) {
@@ -132,11 +111,30 @@ static RpStatus metaspace(HfVocabulary *v, const JsonNode *x) {
     return rp_hf_unsupported(v, "prepend_scheme", scheme);
 }
 
+/* In front of Metaspace, which takes the words one by one. */
+static RpStatus whitespace_split(HfVocabulary *v, const Expressions *e, const JsonNode *type) {
+    if (e->n > 0 || v->split_spaces || v->spaces_marked)
+        return rp_hf_unsupported(v, "a pre_tokenizer in front of", type);
+    v->split_spaces = true;
+    return RP_OK;
+}
+
+/* Of ASCII, symbols count as punctuation too. */
+static RpStatus punctuation(const HfVocabulary *v, const JsonNode *x, Expressions *e) {
+    const JsonNode *behavior = rp_json_get(v->j, x, "behavior");
+    if (behavior == NULL || rp_json_is(v->j, behavior, "Isolated"))
+        return add(v, e, text_of("[\\p{P}$+<=>\\^`|~]"), false);
+    if (rp_json_is(v->j, behavior, "Contiguous")) return add(v, e, text_of("[\\p{P}$+<=>\\^`|~]+"), false);
+    return rp_hf_unsupported(v, "behavior of Punctuation", behavior);
+}
+
 static RpStatus pre_tokenizer(HfVocabulary *v, const JsonNode *x, Expressions *e) {
     const JsonNode *type = rp_json_get(v->j, x, "type");
     if (e->byte_level) return rp_hf_unsupported(v, "a pre_tokenizer behind ByteLevel", type);
     if (rp_json_is(v->j, type, "Split")) return split(v, x, e);
     if (rp_json_is(v->j, type, "Metaspace")) return metaspace(v, x);
+    if (rp_json_is(v->j, type, "WhitespaceSplit")) return whitespace_split(v, e, type);
+    if (rp_json_is(v->j, type, "Punctuation")) return punctuation(v, x, e);
     if (rp_json_is(v->j, type, "Digits"))
         return add(v, e, text_of(flag(v, x, "individual_digits", false) ? "\\p{N}" : "\\p{N}+"), false);
     if (!rp_json_is(v->j, type, "ByteLevel")) return rp_hf_unsupported(v, "pre_tokenizer", type);
@@ -184,18 +182,18 @@ static void put_expressions(const HfVocabulary *v, const Expressions *e) {
     for (size_t i = 0; i < e->n; i++) rp_gguf_put_text(w, e->texts[i].ptr, e->texts[i].len);
     rp_gguf_put_array(w, "tokenizer.hf.dropped", RP_GGUF_BOOL, e->n);
     for (size_t i = 0; i < e->n; i++) rp_gguf_put_element(w, &e->dropped[i], 1);
-    rp_gguf_put_bool(w, "tokenizer.hf.nfc", v->nfc);
     rp_gguf_put_bool(w, "tokenizer.hf.ignore_merges", flag(v, v->model, "ignore_merges", false));
 }
 
 static RpStatus read_pipeline(HfVocabulary *v, Expressions *e) {
     v->byte_level = true;
-    for (Parts p = parts_of(v, "normalizer", "normalizers"); p.part != NULL; next_part(v, &p))
-        RP_TRY(normalizer(v, p.part));
-    for (Parts p = parts_of(v, "pre_tokenizer", "pretokenizers"); p.part != NULL; next_part(v, &p))
+    RP_TRY(rp_hf_normalizer(v));
+    for (HfParts p = rp_hf_parts(v, "pre_tokenizer", "pretokenizers"); p.part != NULL; rp_hf_next_part(v, &p))
         RP_TRY(pre_tokenizer(v, p.part, e));
     if (v->unigram && (v->byte_level || e->byte_level))
         return rp_fail(RP_E_UNSUPPORTED, "%s: a unigram model without U+2581 for spaces is not supported", v->j->path);
+    if (v->split_spaces && !v->spaces_marked)
+        return rp_fail(RP_E_UNSUPPORTED, "%s: WhitespaceSplit without Metaspace is not supported", v->j->path);
     if (v->byte_level && !e->byte_level)
         return rp_fail(RP_E_UNSUPPORTED,
                        "%s: a vocabulary of neither bytes (ByteLevel) nor U+2581 for spaces is not supported",
@@ -205,12 +203,13 @@ static RpStatus read_pipeline(HfVocabulary *v, Expressions *e) {
         put_expressions(v, e);
         return RP_OK;
     }
-    if (e->n > 0 || e->byte_level || v->nfc || flag(v, v->model, "ignore_merges", false))
-        return rp_fail(RP_E_UNSUPPORTED,
-                       "%s: a vocabulary with U+2581 for spaces whose texts are also split or normalised", v->j->path);
+    if (e->n > 0 || e->byte_level || flag(v, v->model, "ignore_merges", false))
+        return rp_fail(RP_E_UNSUPPORTED, "%s: a vocabulary with U+2581 for spaces whose texts are also split",
+                       v->j->path);
     rp_gguf_put_bool(v->m->out, "tokenizer.ggml.add_space_prefix", strcmp(v->space_prefix, "never") != 0);
     rp_gguf_put_string(v->m->out, "tokenizer.hf.space_prefix", v->space_prefix);
     rp_gguf_put_bool(v->m->out, "tokenizer.hf.split_words", v->split_words);
+    rp_gguf_put_bool(v->m->out, "tokenizer.hf.split_spaces", v->split_spaces);
     return RP_OK;
 }
 
@@ -243,11 +242,25 @@ static RpStatus template_processing(HfVocabulary *v, const JsonNode *x) {
     return RP_OK;
 }
 
+/* "cls" in front of a text and "sep" behind it: each is a token and its id. */
+static RpStatus two_tokens(HfVocabulary *v, const JsonNode *x) {
+    static const char *const names[] = {"cls", "sep"};
+    uint32_t *const          out[]   = {&v->bos, &v->eos};
+    for (int i = 0; i < 2; i++) {
+        *out[i] = rp_hf_token(v, rp_json_string(v->j, rp_json_first(v->j, rp_json_get(v->j, x, names[i]))));
+        if (*out[i] == UINT32_MAX)
+            return rp_fail(RP_E_FORMAT, "%s: %s of post_processor is no token", v->j->path, names[i]);
+    }
+    return RP_OK;
+}
+
 RpStatus rp_hf_post_processor(HfVocabulary *v) {
-    for (Parts p = parts_of(v, "post_processor", "processors"); p.part != NULL; next_part(v, &p)) {
+    for (HfParts p = rp_hf_parts(v, "post_processor", "processors"); p.part != NULL; rp_hf_next_part(v, &p)) {
         const JsonNode *type = rp_json_get(v->j, p.part, "type");
         if (rp_json_is(v->j, type, "TemplateProcessing"))
             RP_TRY(template_processing(v, p.part));
+        else if (rp_json_is(v->j, type, "RobertaProcessing") || rp_json_is(v->j, type, "BertProcessing"))
+            RP_TRY(two_tokens(v, p.part));
         else if (!rp_json_is(v->j, type, "ByteLevel"))
             return rp_hf_unsupported(v, "post_processor", type);
     }

@@ -2,7 +2,6 @@
 #include "model/hf/tokenizer.h"
 
 #include "base/hash.h"
-#include "model/tokenizer/nfc.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -94,32 +93,32 @@ static RpStatus read_added(HfVocabulary *v) {
         (void)rp_json_u63(v->j, rp_json_get(v->j, x, "id"), &id); /* set_token has checked it */
         v->tokens[id].strip = (uint8_t)((is_true(v, x, "lstrip") ? 1 : 0) | (is_true(v, x, "rstrip") ? 2 : 0));
         v->strips           = v->strips || v->tokens[id].strip != 0;
+
+        v->tokens[id].normalized = is_true(v, x, "normalized");
     }
     return RP_OK;
 }
 
-static RpStatus nfc_changes(RpGgufString text, bool *out) {
-    char  *normal;
-    size_t len;
-    RP_TRY(rp_nfc(text.ptr, text.len, &normal, &len));
-    *out = normal != NULL && (len != text.len || memcmp(normal, text.ptr, len) != 0);
-    free(normal);
-    return RP_OK;
-}
-
-/* An added token with "normalized" is looked for in the normalised text, after its own text was normalised. */
+/* An added token with "normalized" is looked for in the normalised text, after its own text was normalised. Whether the
+ * steps of the normalizer change the text is checked when the tokenizer is read (model/tokenizer/tokenizer.c). */
 static RpStatus check_added(const HfVocabulary *v) {
     const JsonNode *list = rp_json_get(v->j, v->j->nodes, "added_tokens");
     for (const JsonNode *x = rp_json_first(v->j, list); x != NULL; x = rp_json_next(v->j, list, x)) {
         const JsonNode    *content = rp_json_get(v->j, x, "content");
         const RpGgufString text    = rp_json_string(v->j, content);
-        bool               changes = false;
-        if (!is_true(v, x, "normalized")) continue;
-        if (v->nfc) RP_TRY(nfc_changes(text, &changes));
-        if (changes || v->prepends || (v->replaces && memchr(text.ptr, ' ', text.len) != NULL))
+        if (is_true(v, x, "normalized") && (v->prepends || (v->replaces && memchr(text.ptr, ' ', text.len) != NULL)))
             return rp_hf_unsupported(v, "normalized of an added token that the normalizer changes", content);
     }
     return RP_OK;
+}
+
+static void put_normalized(const HfVocabulary *v) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < v->n; i++) n += v->tokens[i].normalized;
+    if (n == 0 || v->n_steps == 0) return;
+    rp_gguf_put_array(v->m->out, "tokenizer.hf.normalized", RP_GGUF_U32, n);
+    for (uint32_t i = 0; i < v->n; i++)
+        if (v->tokens[i].normalized) rp_gguf_put_element(v->m->out, &i, sizeof i);
 }
 
 /* Without a token for each byte, characters that are no token become unknown tokens. */
@@ -286,6 +285,7 @@ static RpStatus read_tokenizer(HfVocabulary *v) {
     RP_TRY(read_added(v));
     RP_TRY(v->words ? rp_hf_wordpiece(v) : rp_hf_pipeline(v));
     RP_TRY(check_added(v));
+    put_normalized(v);
     RP_TRY(check_bytes(v));
     RP_TRY(rp_hf_post_processor(v));
     if (!v->byte_level && !v->unigram && !v->words) RP_TRY(score_tokens(v));
@@ -301,6 +301,7 @@ RpStatus rp_hf_tokenizer(HfModel *m) {
         return RP_OK;
     }
     const RpStatus st = read_tokenizer(&v);
+    for (uint32_t i = 0; i < v.n_steps; i++) free(v.steps[i].own);
     free(v.tokens);
     free(v.log_probs);
     return st;

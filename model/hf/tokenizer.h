@@ -2,11 +2,13 @@
  *
  *     expressions     strings: regular expressions of the pre-tokenizer, one after the other (pretokenizer.c)
  *     dropped         bools, one for each: text between its matches is left out
- *     nfc             bool: texts are normalised to NFC
+ *     normalizers     three strings for each step of the normalizer (model/tokenizer/normalizer.h)
+ *     normalized      u32: added tokens that are looked for in the normalised text
  *     ignore_merges   bool: a piece that is a token as a whole skips the merges
  *     merges          strings: the merges of a "llama" vocabulary, by rank (model/tokenizer/tokenizer_spm.c)
  *     space_prefix    "never", "prepend", "always" or "first": where U+2581 is put in front
  *     split_words     bool: each U+2581 begins a piece
+ *     split_spaces    bool: white space separates words, and is dropped
  *     strip           u8 for each token: 1 takes the white space in front of it, 2 that behind it, 3 both
  *     log_probs       f64: the log probabilities of a unigram vocabulary, NaN for what is no piece (unigram.c)
  *     end_tokens      u32: all tokens that end a reply
@@ -17,12 +19,19 @@
 
 #include "model/hf/hf.h"
 
-enum { HF_TOKEN_NORMAL = 1 };
+enum { HF_TOKEN_NORMAL = 1, HF_MAX_STEPS = 16 };
+
+/* A step of the normalizer: its kind, a pattern and a replacement, as in tokenizer.hf.normalizers. */
+typedef struct HfStep {
+    RpGgufString text[3];
+    char        *own; /* owned text of the pattern, or NULL */
+} HfStep;
 
 typedef struct HfToken {
     RpGgufString text;
     uint8_t      type;  /* of tokenizer.ggml.token_type; 0: no token has this id */
     uint8_t      strip; /* see above */
+    bool         normalized;
     float        score; /* minus the lowest rank of a merge that makes it */
 } HfToken;
 
@@ -32,18 +41,38 @@ typedef struct HfVocabulary {
     const JsonNode *model;  /* of tokenizer.json */
     HfToken        *tokens; /* [n] by id */
     uint32_t        n;
-    double         *log_probs;                /* [n] of a unigram model, NaN for what is no piece */
-    bool            unigram, words;           /* words: WordPiece */
-    bool            byte_level;               /* else SentencePiece: U+2581 for spaces */
-    bool            nfc, split_words, strips; /* strips: some token has `strip` */
-    bool            prepends, replaces;       /* normalizers: U+2581 in front of a text, and for its spaces */
+    double         *log_probs;      /* [n] of a unigram model, NaN for what is no piece */
+    bool            unigram, words; /* words: WordPiece */
+    bool            byte_level;     /* else SentencePiece: U+2581 for spaces */
+    bool            split_words, split_spaces;
+    bool            spaces_marked;       /* Metaspace was read */
+    bool            strips;              /* some token has `strip` */
+    bool            prepends, replaces;  /* normalizers: U+2581 in front of a text, and for its spaces */
+    HfStep          steps[HF_MAX_STEPS]; /* the other normalizers */
+    uint32_t        n_steps;
     const char     *space_prefix;
     uint32_t        bos, eos; /* that the post-processor puts around a text; UINT32_MAX: none */
 } HfVocabulary;
 
-/* normalizer and pre_tokenizer; sets byte_level, nfc, split_words, space_prefix, prepends, replaces and puts the
- * expressions. */
+/* normalizer and pre_tokenizer; sets byte_level, split_words, split_spaces, space_prefix, prepends, replaces and puts
+ * the expressions. */
 RP_NODISCARD RpStatus rp_hf_pipeline(HfVocabulary *v);
+
+/* The parts of a Sequence, or the one part that is none; `part` is NULL behind the last. `list` is "normalizers",
+ * "pretokenizers" or "processors". */
+typedef struct HfParts {
+    const JsonNode *list, *part;
+} HfParts;
+
+HfParts rp_hf_parts(const HfVocabulary *v, const char *name, const char *list);
+void    rp_hf_next_part(const HfVocabulary *v, HfParts *p);
+
+/* A text that is looked for as it stands, as an expression: each byte of punctuation is escaped. The caller frees
+ * out->ptr. */
+RP_NODISCARD RpStatus rp_hf_escaped(const HfVocabulary *v, RpGgufString s, RpGgufString *out);
+
+/* normalizer; sets prepends, replaces and space_prefix, and puts the other steps (normalize.c). */
+RP_NODISCARD RpStatus rp_hf_normalizer(HfVocabulary *v);
 
 /* The same of WordPiece, whose texts of tokens differ from those of GGUF (encoders.c). */
 RP_NODISCARD RpStatus rp_hf_wordpiece(HfVocabulary *v);

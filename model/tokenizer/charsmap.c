@@ -8,6 +8,8 @@
  *
  *     node      bits 0..7 and 31 label, 8 has a leaf, 9 the base is multiplied by 256, 10.. base
  *     leaf      bits 0..30 place */
+#include "model/tokenizer/charsmap.h"
+
 #include "model/tokenizer/tokenizer_impl.h"
 
 #include "base/text/utf8.h"
@@ -21,11 +23,9 @@ static const char replacement[3] = {'\xef', '\xbf', '\xbd'}; /* of a byte that i
 static uint32_t base_of(uint32_t node) { return (node >> 10) << ((node & (1u << 9)) >> 6); }
 static uint32_t label_of(uint32_t node) { return node & ((1u << 31) | 0xffu); }
 
-RpStatus rp_charsmap_load(RpTokenizer *tk, const RpGgufFile *f) {
+RpStatus rp_charsmap_read(Charsmap *map, const RpGgufFile *f) {
     const RpGgufValue *v = rp_gguf_find(f, "tokenizer.ggml.precompiled_charsmap");
     uint32_t           bytes;
-    tk->normalizes = true;
-    RP_TRY(rp_gguf_get_bool(f, "tokenizer.ggml.remove_extra_whitespaces", &tk->merges_spaces));
     if (v == NULL || (v->type == RP_GGUF_ARRAY && v->n == 0)) return RP_OK;
     if (v->type != RP_GGUF_ARRAY || (v->elem_type != RP_GGUF_U8 && v->elem_type != RP_GGUF_I8) ||
         v->n < sizeof bytes + 1)
@@ -35,41 +35,47 @@ RpStatus rp_charsmap_load(RpTokenizer *tk, const RpGgufFile *f) {
     if (bytes % 4 != 0 || bytes == 0 || bytes >= v->n - sizeof bytes || ((const char *)v->data)[v->n - 1] != '\0')
         return rp_fail(RP_E_FORMAT, "%s: tokenizer.ggml.precompiled_charsmap has %u bytes of nodes in %llu",
                        rp_gguf_path(f), bytes, (unsigned long long)v->n);
-    tk->map_nodes = bytes / 4;
-    tk->map_bytes = (size_t)v->n - sizeof bytes;
-    tk->map       = malloc(tk->map_bytes);
-    if (tk->map == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory for a tokenizer", rp_gguf_path(f));
-    memcpy(tk->map, (const char *)v->data + sizeof bytes, tk->map_bytes);
+    map->n_nodes = bytes / 4;
+    map->n_bytes = (size_t)v->n - sizeof bytes;
+    map->bytes   = malloc(map->n_bytes);
+    if (map->bytes == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory for a tokenizer", rp_gguf_path(f));
+    memcpy(map->bytes, (const char *)v->data + sizeof bytes, map->n_bytes);
     return RP_OK;
+}
+
+RpStatus rp_charsmap_load(RpTokenizer *tk, const RpGgufFile *f) {
+    tk->normalizes = true;
+    RP_TRY(rp_gguf_get_bool(f, "tokenizer.ggml.remove_extra_whitespaces", &tk->merges_spaces));
+    return rp_charsmap_read(&tk->map, f);
 }
 
 static RpStatus damaged(void) { return rp_fail(RP_E_FORMAT, "tokenizer.ggml.precompiled_charsmap is damaged"); }
 
-static RpStatus node_at(const RpTokenizer *tk, uint32_t i, uint32_t *out) {
-    if (i >= tk->map_nodes) return damaged();
-    memcpy(out, tk->map + (size_t)i * sizeof *out, sizeof *out);
+static RpStatus node_at(const Charsmap *map, uint32_t i, uint32_t *out) {
+    if (i >= map->n_nodes) return damaged();
+    memcpy(out, map->bytes + (size_t)i * sizeof *out, sizeof *out);
     return RP_OK;
 }
 
-/* The longest string of the map that begins the text, and what replaces it; *used is 0 if there is none. */
-static RpStatus find_prefix(const RpTokenizer *tk, const char *text, size_t len, size_t *used, RpGgufString *by) {
+RpStatus rp_charsmap_find(const Charsmap *map, const char *text, size_t len, bool shortest, size_t *used,
+                          RpGgufString *by) {
     uint32_t node = 0, at, place = 0;
     *used = 0;
-    if (tk->map == NULL) return RP_OK;
-    RP_TRY(node_at(tk, 0, &node));
+    if (map->bytes == NULL) return RP_OK;
+    RP_TRY(node_at(map, 0, &node));
     at = base_of(node);
-    for (size_t i = 0; i < len && text[i] != '\0'; i++) {
+    for (size_t i = 0; i < len && text[i] != '\0' && !(shortest && *used > 0); i++) {
         const unsigned char c = (unsigned char)text[i];
         at ^= c;
-        if (at >= tk->map_nodes) return RP_OK; /* no child */
-        RP_TRY(node_at(tk, at, &node));
+        if (at >= map->n_nodes) return RP_OK; /* no child */
+        RP_TRY(node_at(map, at, &node));
         if (label_of(node) != c) return RP_OK;
         at ^= base_of(node);
         if ((node >> 8 & 1) == 0) continue;
-        RP_TRY(node_at(tk, at, &place));
+        RP_TRY(node_at(map, at, &place));
         place &= (1u << 31) - 1;
-        if (place >= tk->map_bytes - 4 * tk->map_nodes) return damaged();
-        by->ptr = tk->map + 4 * tk->map_nodes + place; /* the last byte of the map is NUL */
+        if (place >= map->n_bytes - 4 * map->n_nodes) return damaged();
+        by->ptr = map->bytes + 4 * map->n_nodes + place; /* the last byte of the map is NUL */
         by->len = strlen(by->ptr);
         *used   = i + 1;
     }
@@ -78,7 +84,7 @@ static RpStatus find_prefix(const RpTokenizer *tk, const char *text, size_t len,
 
 /* What the next bytes of the text become. A character that no string of the map begins stays. */
 static RpStatus next_part(const RpTokenizer *tk, const char *text, size_t len, size_t *used, RpGgufString *by) {
-    RP_TRY(find_prefix(tk, text, len, used, by));
+    RP_TRY(rp_charsmap_find(&tk->map, text, len, false, used, by));
     if (*used > 0) return RP_OK;
     *used = rp_utf8_length(text, len);
     *by   = (RpGgufString){text, *used};

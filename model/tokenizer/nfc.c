@@ -1,4 +1,4 @@
-/* NFC: decompose, sort marks by their class, compose (nfc.h). A character is one number:
+/* NFD: decompose, sort marks by their class. NFC: the same, then compose (nfc.h). A character is one number:
  *
  *     class << 56 | place << 21 | code       so that sorting a run of marks is stable
  *
@@ -145,7 +145,7 @@ static size_t compose(uint64_t *x, size_t n) {
     return out;
 }
 
-RpStatus rp_nfc(const char *text, size_t len, char **out, size_t *out_len) {
+static RpStatus normal_form(const char *text, size_t len, bool composes, char **out, size_t *out_len) {
     size_t i = 0, n = 0, bytes = 0;
     *out     = NULL;
     *out_len = len;
@@ -160,7 +160,7 @@ RpStatus rp_nfc(const char *text, size_t len, char **out, size_t *out_len) {
         for (size_t k = 0; k < m; k++) x[n++] = codes[k];
     }
     sort_marks(x, n);
-    n    = compose(x, n);
+    if (composes) n = compose(x, n);
     *out = malloc(4 * n);
     if (*out == NULL) {
         free(x);
@@ -170,4 +170,12 @@ RpStatus rp_nfc(const char *text, size_t len, char **out, size_t *out_len) {
     *out_len = bytes;
     free(x);
     return RP_OK;
+}
+
+RpStatus rp_nfc(const char *text, size_t len, char **out, size_t *out_len) {
+    return normal_form(text, len, true, out, out_len);
+}
+
+RpStatus rp_nfd(const char *text, size_t len, char **out, size_t *out_len) {
+    return normal_form(text, len, false, out, out_len);
 }

@@ -4,10 +4,8 @@
  * Example, "smollm" = { \p{N}, GPT2 }, text "ab 12":
  *     after \p{N}   "ab "   "1"  "2"
  *     after GPT2    "ab" " " "1"  "2" */
+#include "model/tokenizer/expression.h"
 #include "model/tokenizer/tokenizer_impl.h"
-
-#define PCRE2_CODE_UNIT_WIDTH 8
-#include <pcre2.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -185,26 +183,15 @@ void rp_pretokenizer_free(Pretokenizer *s) {
 
 /* Appends an expression. */
 static RpStatus compile(Pretokenizer *s, const char *name, RpGgufString text, uint32_t options) {
-    int        error;
-    PCRE2_SIZE at;
-    s->expressions[s->n] = pcre2_compile((PCRE2_SPTR)text.ptr, text.len,
-                                         PCRE2_UTF | PCRE2_UCP | PCRE2_MATCH_INVALID_UTF | options, &error, &at, NULL);
-    if (s->expressions[s->n] == NULL) {
-        if (error == PCRE2_ERROR_HEAP_FAILED) return rp_fail(RP_E_NOMEM, "pre-tokenizer '%s': out of memory", name);
-        return rp_fail(RP_E_NOT_AVAILABLE,
-                       "pre-tokenizer '%s': this PCRE2 does not compile its expressions (error %d at %zu)", name, error,
-                       at);
-    }
-    (void)pcre2_jit_compile(s->expressions[s->n],
-                            PCRE2_JIT_COMPLETE); /* without JIT matching is slower, not different */
+    char said[128];
+    snprintf(said, sizeof said, "pre-tokenizer '%.96s'", name);
+    RP_TRY(rp_expression_compile(said, text, options, &s->expressions[s->n]));
     s->n++;
     return RP_OK;
 }
 
-/* The syntax of these files is that of Onigmo as Ruby uses it: ^ and $ stand at each line. */
 RpStatus rp_pretokenizer_of_file(const RpGgufFile *f, const RpGgufValue *expressions, Pretokenizer **out) {
     const RpGgufValue *dropped = rp_gguf_find(f, "tokenizer.hf.dropped");
-    const uint32_t     options = PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C;
     *out                       = NULL;
     if (expressions->type != RP_GGUF_ARRAY || (expressions->n > 0 && expressions->elem_type != RP_GGUF_STRING) ||
         expressions->n > MAX_EXPRESSIONS)
@@ -214,7 +201,7 @@ RpStatus rp_pretokenizer_of_file(const RpGgufFile *f, const RpGgufValue *express
     if (s == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a pre-tokenizer");
     for (uint64_t i = 0; i < expressions->n; i++) {
         s->dropped[i]     = rp_gguf_number_at(dropped, i) > 0.0;
-        const RpStatus st = compile(s, rp_gguf_path(f), rp_gguf_string_at(expressions, i), options);
+        const RpStatus st = compile(s, rp_gguf_path(f), rp_gguf_string_at(expressions, i), RP_EXPRESSION_OF_FILE);
         if (st == RP_OK) continue;
         rp_pretokenizer_free(s);
         return st;
@@ -244,8 +231,7 @@ RpStatus rp_pretokenizer_new(const char *name, Pretokenizer **out, bool *ignore_
 }
 
 /* Splits a text by expressions level, level + 1, ... and calls back with the pieces. Text before a match and
- * the match itself are both split further. JIT matching with too small a stack is repeated by the
- * interpreter. */
+ * the match itself are both split further. */
 static RpStatus split(const Pretokenizer *s, int level, const char *text, size_t len, PieceCallback *callback,
                       void *user) {
     if (level >= s->n || level >= MAX_EXPRESSIONS) return len > 0 ? callback(text, len, user) : RP_OK;
@@ -253,27 +239,12 @@ static RpStatus split(const Pretokenizer *s, int level, const char *text, size_t
     RpStatus          st    = match != NULL ? RP_OK : rp_fail(RP_E_NOMEM, "out of memory while pre-tokenising");
     size_t            at    = 0;
     while (st == RP_OK && at < len) {
-        int n = pcre2_match(s->expressions[level], (PCRE2_SPTR)text, len, at, PCRE2_NOTEMPTY, match, NULL);
-        if (n == PCRE2_ERROR_JIT_STACKLIMIT)
-            n = pcre2_match(s->expressions[level], (PCRE2_SPTR)text, len, at, PCRE2_NOTEMPTY | PCRE2_NO_JIT, match,
-                            NULL);
-        if (n == PCRE2_ERROR_NOMATCH) break;
-        if (n < 0) {
-            const bool memory = n == PCRE2_ERROR_NOMEMORY;
-            st                = memory ? rp_fail(RP_E_NOMEM, "out of memory while pre-tokenising")
-                                       : rp_fail(RP_E_UNSUPPORTED, "pre-tokenising %zu bytes failed at byte %zu (PCRE2 error %d)", len,
-                                                 at, n);
-            break;
-        }
-        const PCRE2_SIZE *ends = pcre2_get_ovector_pointer(match);
-        const size_t      from = ends[0], to = ends[1];
-        if (from < at || to <= from) { /* \K in a look-around */
-            st = rp_fail(RP_E_UNSUPPORTED, "pre-tokenising: an expression matches outside of what is left of the text");
-            break;
-        }
-        if (from > at && !s->dropped[level]) st = split(s, level + 1, text + at, from - at, callback, user);
-        if (st == RP_OK) st = split(s, level + 1, text + from, to - from, callback, user);
-        at = to;
+        ExpressionMatch m;
+        st = rp_expression_next(s->expressions[level], text, len, at, match, &m);
+        if (st != RP_OK || !m.found) break;
+        if (m.from > at && !s->dropped[level]) st = split(s, level + 1, text + at, m.from - at, callback, user);
+        if (st == RP_OK) st = split(s, level + 1, text + m.from, m.to - m.from, callback, user);
+        at = m.to;
     }
     if (st == RP_OK && at < len && !s->dropped[level]) st = split(s, level + 1, text + at, len - at, callback, user);
     pcre2_match_data_free(match);

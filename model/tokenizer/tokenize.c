@@ -115,11 +115,21 @@ static RpStatus cut_specials(Search *s, const bool *control, unsigned flags) {
     return cut(s, FIND_USER_DEFINED, NULL);
 }
 
-/* Encodes each text fragment by the kind of the tokenizer. */
+/* Encodes a text without special tokens by the kind of the tokenizer. */
+static RpStatus encode_text(const RpTokenizer *tk, const char *text, size_t len, bool prefix, BpeMerger *merger,
+                            RpTokenList *out) {
+    if (tk->normalizes) return rp_charsmap_encode(tk, text, len, prefix, out);
+    if (tk->words) return rp_wordpiece_encode(tk, text, len, out);
+    if (tk->scores != NULL) return rp_spm_encode(tk, text, len, prefix, merger, out); /* SentencePiece */
+    return rp_bpe_encode(tk, text, len, merger, out);
+}
+
 static RpStatus encode(const RpTokenizer *tk, const Fragments *list, BpeMerger *merger, RpTokenList *out) {
     bool after_special = true; /* or at the start of the text: SentencePiece puts a space there */
     for (size_t i = 0; i < list->n; i++) {
         const Fragment f = list->items[i];
+        char          *normal;
+        size_t         len;
         if (f.id >= 0) {
             RP_TRY(rp_token_list_push(out, f.id));
             after_special = true;
@@ -127,14 +137,11 @@ static RpStatus encode(const RpTokenizer *tk, const Fragments *list, BpeMerger *
         }
         const bool prefix =
             tk->add_space_prefix && after_special && (i == 0 || tk->space_prefix != PREFIX_FIRST_ABSENT);
-        if (tk->normalizes)
-            RP_TRY(rp_charsmap_encode(tk, f.text, f.len, prefix, out));
-        else if (tk->words)
-            RP_TRY(rp_wordpiece_encode(tk, f.text, f.len, out));
-        else if (tk->scores != NULL) /* SentencePiece */
-            RP_TRY(rp_spm_encode(tk, f.text, f.len, prefix, merger, out));
-        else
-            RP_TRY(rp_bpe_encode(tk, f.text, f.len, merger, out));
+        RP_TRY(rp_normalize(tk->normalizer, f.text, f.len, &normal, &len));
+        const RpStatus st =
+            len > 0 ? encode_text(tk, normal != NULL ? normal : f.text, len, prefix, merger, out) : RP_OK;
+        free(normal);
+        RP_TRY(st);
         after_special = false;
     }
     return RP_OK;

@@ -21,7 +21,8 @@ void rp_tokenizer_free(RpTokenizer *tk) {
     free(tk->joins);
     free(tk->scores);
     free(tk->log_probs);
-    free(tk->map);
+    free(tk->map.bytes);
+    rp_normalizer_free(tk->normalizer);
     free(tk->ends);
     free(tk->suppressed);
     free(tk->types);
@@ -175,6 +176,34 @@ static RpStatus load_strip(RpTokenizer *tk, const RpGgufFile *f) {
     return RP_OK;
 }
 
+/* Added tokens that the package tokenizers looks for in the normalised text, after their own text was normalised: here
+ * they are found before. */
+static RpStatus check_normalized(const RpTokenizer *tk, const RpGgufFile *f) {
+    const RpGgufValue *v = rp_gguf_find(f, "tokenizer.hf.normalized");
+    for (uint64_t i = 0; v != NULL && i < v->n; i++) {
+        const double id = rp_gguf_number_at(v, i);
+        if (!(id >= 0.0 && id < (double)tk->n_vocab))
+            return rp_fail(RP_E_FORMAT, "%s: tokenizer.hf.normalized has %g, the vocabulary has %d tokens",
+                           rp_gguf_path(f), id, tk->n_vocab);
+        const RpGgufString text = tk->by_text.strings[(int32_t)id];
+        char              *normal;
+        size_t             len;
+        RP_TRY(rp_normalize(tk->normalizer, text.ptr, text.len, &normal, &len));
+        const bool same = len == text.len && (normal == NULL || memcmp(normal, text.ptr, len) == 0);
+        free(normal);
+        if (!same)
+            return rp_fail(RP_E_UNSUPPORTED,
+                           "%s: normalized of an added token that the normalizer changes '%.*s' is not supported",
+                           rp_gguf_path(f), (int)(text.len < 48 ? text.len : 48), text.ptr);
+    }
+    return RP_OK;
+}
+
+static RpStatus load_normalizer(RpTokenizer *tk, const RpGgufFile *f) {
+    RP_TRY(rp_normalizer_new(f, &tk->normalizer));
+    return check_normalized(tk, f);
+}
+
 static RpStatus load(RpTokenizer *tk, const RpGgufFile *f) {
     RpGgufString kind = {"", 0};
     RP_TRY(rp_gguf_get_string(f, "tokenizer.ggml.model", &kind));
@@ -214,6 +243,7 @@ static RpStatus load(RpTokenizer *tk, const RpGgufFile *f) {
     RP_TRY(rp_tokenizer_load_id(tk, f, "tokenizer.ggml.unknown_token_id", &tk->unknown));
     RP_TRY(rp_tokenizer_load_id(tk, f, "tokenizer.ggml.seperator_token_id", &tk->sep)); /* spelt so in files */
     RP_TRY(load_strip(tk, f));
+    RP_TRY(load_normalizer(tk, f));
     RP_TRY(rp_tokenizer_load_marks(tk, f));
     return load_specials(tk);
 }

@@ -7,7 +7,6 @@
 
 #include "base/hash.h"
 #include "base/text/utf8.h"
-#include "model/tokenizer/nfc.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -136,7 +135,6 @@ RpStatus rp_bpe_load(RpTokenizer *tk, const RpGgufFile *f) {
     else
         RP_TRY(rp_pretokenizer_new(tk->pre, &tk->pretokenizer, &tk->ignore_merges, &adds_bos));
     tk->add_bos = adds_bos;
-    RP_TRY(rp_gguf_get_bool(f, "tokenizer.hf.nfc", &tk->nfc));
     RP_TRY(rp_gguf_get_bool(f, "tokenizer.hf.ignore_merges", &tk->ignore_merges));
     bool *raw = calloc((size_t)tk->n_vocab + 1, sizeof *raw);
     if (raw == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory for a tokenizer", rp_gguf_path(f));
@@ -210,10 +208,6 @@ static RpStatus encode_piece(const char *piece, size_t len, void *user) {
 }
 
 RpStatus rp_bpe_encode(const RpTokenizer *tk, const char *text, size_t len, BpeMerger *merger, RpTokenList *out) {
-    Encoding e      = {.tk = tk, .merger = merger, .out = out};
-    char    *normal = NULL;
-    if (tk->nfc) RP_TRY(rp_nfc(text, len, &normal, &len));
-    const RpStatus st = rp_pretokenize(tk->pretokenizer, normal != NULL ? normal : text, len, encode_piece, &e);
-    free(normal);
-    return st;
+    Encoding e = {.tk = tk, .merger = merger, .out = out};
+    return rp_pretokenize(tk->pretokenizer, text, len, encode_piece, &e);
 }

@@ -10,6 +10,8 @@
 
 #include "reprise/tokenizer.h"
 
+#include "model/tokenizer/charsmap.h"
+#include "model/tokenizer/normalizer.h"
 #include "model/tokenizer/strings.h"
 
 /* tokenizer.ggml.token_type */
@@ -63,11 +65,11 @@ struct RpTokenizer {
     SpacePrefix space_prefix; /* of add_space_prefix */
     bool        gemma4;       /* SentencePiece: merges by tokenizer.ggml.merges, runs of line ends as whole tokens */
     bool        split_words;  /* SentencePiece: no merge goes over the beginning of a word */
-    bool        nfc;          /* byte-level BPE: texts are normalised (nfc.h) */
+    bool        split_spaces; /* SentencePiece: white space separates words, and is dropped */
+    Normalizer *normalizer;   /* of a Hugging Face directory, or NULL */
     int32_t     bos, eos, unknown, sep;    /* -1: none */
     bool        normalizes, merges_spaces; /* unigram of a GGUF file: see charsmap.c */
-    char       *map;                       /* [map_bytes] nodes and replacements, or NULL */
-    size_t      map_bytes, map_nodes;
+    Charsmap    map;
     bool        add_sep;              /* SEP behind a text, and between two */
     bool        words;                /* WordPiece (wordpiece.c), */
     bool        lower, strip_accents; /* whose texts are in lower case, and without accents */

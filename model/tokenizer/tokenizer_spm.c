@@ -5,6 +5,7 @@
 #include "model/tokenizer/tokenizer_impl.h"
 
 #include "base/text/utf8.h"
+#include "model/tokenizer/space.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -100,6 +101,7 @@ static RpStatus load_prefix(RpTokenizer *tk, const RpGgufFile *f) {
     tk->space_prefix = PREFIX_EACH;
     if (s.len == 6 && memcmp(s.ptr, "always", 6) == 0) tk->space_prefix = PREFIX_EACH_ABSENT;
     if (s.len == 5 && memcmp(s.ptr, "first", 5) == 0) tk->space_prefix = PREFIX_FIRST_ABSENT;
+    RP_TRY(rp_gguf_get_bool(f, "tokenizer.hf.split_spaces", &tk->split_spaces));
     return rp_gguf_get_bool(f, "tokenizer.hf.split_words", &tk->split_words);
 }
 
@@ -207,7 +209,7 @@ static size_t stretch(const RpTokenizer *tk, const char *text, size_t len) {
 
 /* Writes the text with U+2581 for each space, cuts it into characters, merges, and emits the symbols that are
  * left. */
-RpStatus rp_spm_encode(const RpTokenizer *tk, const char *text, size_t len, bool prefix, BpeMerger *merger,
+static RpStatus encode(const RpTokenizer *tk, const char *text, size_t len, bool prefix, BpeMerger *merger,
                        RpTokenList *out) {
     char  *marked = malloc(sizeof space_mark * (len + 1));
     size_t n      = 0;
@@ -239,4 +241,19 @@ RpStatus rp_spm_encode(const RpTokenizer *tk, const char *text, size_t len, bool
     }
     free(marked);
     return st;
+}
+
+/* With split_spaces U+2581 is put in front of each word; as PREFIX_FIRST_ABSENT of a word that begins the text. */
+RpStatus rp_spm_encode(const RpTokenizer *tk, const char *text, size_t len, bool prefix, BpeMerger *merger,
+                       RpTokenList *out) {
+    if (!tk->split_spaces) return encode(tk, text, len, prefix, merger, out);
+    for (size_t at = 0, end; at < len; at = end) {
+        const size_t space = rp_space_in_front(text + at, len - at);
+        for (end = at + space; end < len && rp_space_length(text + end, len - end) == 0;) end++;
+        const bool first = at + space == 0;
+        if (end > at + space)
+            RP_TRY(encode(tk, text + at + space, end - at - space,
+                          prefix && (first || tk->space_prefix != PREFIX_FIRST_ABSENT), merger, out));
+    }
+    return RP_OK;
 }

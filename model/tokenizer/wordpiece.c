@@ -9,6 +9,7 @@
 #include "model/tokenizer/tokenizer_impl.h"
 
 #include "base/text/utf8.h"
+#include "model/tokenizer/lower.h"
 #include "model/tokenizer/nfc.h"
 #include "model/tokenizer/words_unicode.h"
 
@@ -42,17 +43,6 @@ static WordClass class_of(uint32_t code) {
             return (WordClass)word_classes[mid][2];
     }
     return WORD_OTHER;
-}
-
-static uint32_t lower(uint32_t code) {
-    size_t low = 0, high = COUNT(lower_pairs);
-    while (low < high) {
-        const size_t mid = low + (high - low) / 2;
-        if (code == lower_pairs[mid][0]) return lower_pairs[mid][1];
-        if (code < lower_pairs[mid][0]) high = mid;
-        if (code > lower_pairs[mid][0]) low = mid + 1;
-    }
-    return code;
 }
 
 /* The blocks of ideographs that BERT's tokenizer names, as Hugging Face's has them. */
@@ -100,7 +90,7 @@ static RpStatus end_word(const RpTokenizer *tk, Word *w, RpTokenList *out) {
 /* Characters that stand alone end the word before. */
 static RpStatus add(const RpTokenizer *tk, Word *w, uint32_t code, bool alone, RpTokenList *out) {
     if (alone) RP_TRY(end_word(tk, w, out));
-    add_character(w, tk->lower ? lower(code) : code);
+    add_character(w, tk->lower ? rp_lower(code) : code);
     return alone ? end_word(tk, w, out) : RP_OK;
 }
 

@@ -169,8 +169,6 @@ Test(hf_rules, pipelines) {
                           "\"pre_tokenizer\":", "\"x\":", "a unigram model without U+2581 for spaces is not supported");
     unsupported_tokenizer("hf_text", "\"pre_tokenizer\":", "\"x\":",
                           "a vocabulary of neither bytes (ByteLevel) nor U+2581 for spaces is not supported");
-    unsupported_tokenizer("hf_tokenizers/words-never", "\"normalizer\":null", "\"normalizer\":{\"type\":\"NFC\"}",
-                          "a vocabulary with U+2581 for spaces whose texts are also split or normalised");
     unsupported_tokenizer("hf_tokenizers/llama2", "\"single\":[", "\"single\":[{\"SpecialToken\":{\"id\":\"<s>\"}},",
                           "a second special token of post_processor '<|endoftext|>' is not supported");
     bad_tokenizer("hf_tokenizers/llama2", "\"single\":[", "\"single\":[{\"SpecialToken\":{\"id\":\"<none>\"}},",

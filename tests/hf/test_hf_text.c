@@ -96,7 +96,7 @@ static void refuse(const char *from, const char *to, RpStatus status, const char
 Test(hf_text, tokenizers_that_are_refused) {
     begin();
     refuse("\"BPE\"", "\"WordLevel\"", RP_E_UNSUPPORTED, "tokenizer.json: model 'WordLevel' is not supported");
-    refuse("\"NFC\"", "\"Lowercase\"", RP_E_UNSUPPORTED, "normalizer 'Lowercase' is not supported");
+    refuse("\"NFC\"", "\"NFKD\"", RP_E_UNSUPPORTED, "normalizer 'NFKD' is not supported");
     refuse("\"Split\"", "\"Whitespace\"", RP_E_UNSUPPORTED, "pre_tokenizer 'Whitespace' is not supported");
     refuse("\"Isolated\"", "\"Contiguous\"", RP_E_UNSUPPORTED, "behavior of a Split 'Contiguous' is not supported");
     refuse("(?i:'s", "[a-z&&[^b]](?i:'s", RP_E_UNSUPPORTED,
@@ -118,8 +118,8 @@ Test(hf_text, tokenizers_that_are_refused) {
     refuse("\"!\":0", "\"!\":0,\"!\":0", RP_E_FORMAT, "\"!\" occurs twice");
     refuse("\"single_word\":false", "\"single_word\":true", RP_E_UNSUPPORTED, "single_word '<|endoftext|>' is not");
     refuse("\"content\":\"<|endoftext|>\"", "\"content\":7", RP_E_FORMAT, "an added token has no content");
-    refuse("\"post_processor\":", "\"post_processor\":{\"type\":\"BertProcessing\"},\"p\":", RP_E_UNSUPPORTED,
-           "post_processor 'BertProcessing'");
+    refuse("\"post_processor\":", "\"post_processor\":{\"type\":\"WordProcessing\"},\"p\":", RP_E_UNSUPPORTED,
+           "post_processor 'WordProcessing'");
     refuse("\"add_prefix_space\":false", "\"add_prefix_space\":true", RP_E_UNSUPPORTED,
            "add_prefix_space of ByteLevel is not supported");
     refuse("\"pretokenizers\":[", "\"pretokenizers\":[{\"type\":\"ByteLevel\",\"add_prefix_space\":false},",

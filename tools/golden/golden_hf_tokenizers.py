@@ -1,17 +1,21 @@
 #!/usr/bin/env python3
 """Directories of Hugging Face with small tokenizers, one for each kind of pipeline, and the token ids by the package tokenizers.
 
-    tools/golden/golden_hf_tokenizers.py OUT_DIRECTORY TEXT.txt
+    tools/golden/golden_hf_tokenizers.py OUT_DIRECTORY TEXT.txt [NAME...]
 
+Each run trains other vocabularies of the kinds that limit_alphabet or the unigram trainer make: NAME rewrites only these directories.
 NAME/ has tokenizer.json, config.json and a file of weights with one tensor. NAME/tokens.txt has lines as golden_tokens.py writes
 them; special tokens in the text are always found, as the package does."""
+import io
 import json
 import pathlib
 import sys
 
 import numpy
+import sentencepiece
 import tokenizers
 from safetensors.numpy import save_file
+from sentencepiece import sentencepiece_model_pb2
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 sys.modules["llama"] = type(sys)("llama")  # golden_tokens needs it for more than its texts
@@ -51,6 +55,11 @@ BYTES = {
     "gpt4o": (None, splits(GPT4O, behavior="removed", invert=True), False, False),
     "deepseek3": (normalizers.Sequence([]), splits(*DEEPSEEK3), False, True),
     "gpt2-strip": (None, [byte_level(True)], False, False),
+    "punctuation": (None, [pre_tokenizers.Punctuation("contiguous"), byte_level(True)], False, False),
+    "punctuation-single": (normalizers.Sequence([normalizers.NFD(), normalizers.Lowercase(), normalizers.StripAccents()]),
+                           [pre_tokenizers.Punctuation(), byte_level(True)], False, False),
+    "replace": (normalizers.Sequence([normalizers.NFC(), normalizers.Replace(Regex(r"\s+"), " "), normalizers.Replace("...", "\u2026"),
+                                      normalizers.Lowercase(), normalizers.Strip()]), [byte_level(True)], False, False),
     "lines": (None, [pre_tokenizers.Split("\n", "isolated"), pre_tokenizers.Split(Regex(r"\s+$"), "isolated"), byte_level(True)], False, False),
 }
 MARK = "\u2581"
@@ -105,6 +114,34 @@ def words_tokenizer(name, texts, normalizer, pre_tokenizer):
     return tokenizer
 
 
+def charsmap():
+    """The map nmt_nfkc of SentencePiece, which XLM-RoBERTa and T5 have."""
+    out = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(["ab ba"]), model_writer=out, vocab_size=8, hard_vocab_limit=False,
+                                             normalization_rule_name="nmt_nfkc", minloglevel=2)
+    return sentencepiece_model_pb2.ModelProto.FromString(out.getvalue()).normalizer_spec.precompiled_charsmap
+
+
+def xlm_roberta_tokenizer(name, texts):
+    trained = Tokenizer(models.Unigram())
+    trained.normalizer = normalizers.Precompiled(charsmap())
+    trained.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace(prepend_scheme="always")])
+    trained.train_from_iterator(texts, trainers.UnigramTrainer(vocab_size=900, unk_token="<unk>", special_tokens=["<s>", "<pad>", "</s>", "<unk>"],
+                                                               show_progress=False))
+    pieces = [tuple(p) for p in json.loads(trained.to_str())["model"]["vocab"]] + [("<mask>", 0.0)]
+    tokenizer = Tokenizer(models.Unigram(pieces, unk_id=3))
+    tokenizer.normalizer, tokenizer.pre_tokenizer = trained.normalizer, trained.pre_tokenizer
+    if name == "bge-m3":
+        steps = [normalizers.Precompiled(charsmap()), normalizers.Strip(left=False, right=True), normalizers.Replace(Regex(" {2,}"), MARK)]
+        tokenizer.normalizer, tokenizer.pre_tokenizer = normalizers.Sequence(steps), pre_tokenizers.Metaspace(prepend_scheme="always")
+    tokenizer.add_special_tokens([AddedToken(t, special=True, normalized=False) for t in ["<s>", "<pad>", "</s>", "<unk>"]])
+    tokenizer.add_special_tokens([AddedToken("<mask>", special=True, normalized=name != "bge-m3", lstrip=True)])
+    sep, cls = ("</s>", 2), ("<s>", 0)
+    tokenizer.post_processor = processors.RobertaProcessing(sep, cls) if name == "bge-m3" else processors.TemplateProcessing(
+        single="<s> $A </s>", pair="<s> $A </s> </s> $B </s>", special_tokens=[cls, sep])
+    return tokenizer
+
+
 def unigram_tokenizer(name, texts, byte_fallback, pre_tokenizer):
     trained = Tokenizer(models.Unigram())
     trained.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always", split=True)
@@ -125,7 +162,10 @@ UNIGRAM = {
 }
 
 
-def write(directory, tokenizer, texts):
+def write(directory, make, texts):
+    if sys.argv[3:] and directory.name not in sys.argv[3:]:
+        return
+    tokenizer = make()
     directory.mkdir(parents=True, exist_ok=True)
     tokenizer.save(str(directory / "tokenizer.json"), pretty=False)
     size = tokenizer.get_vocab_size() + 3  # files often have more rows than tokens
@@ -145,13 +185,18 @@ def main():
     all_cases = cases()
     texts = all_cases[:130] + all_cases[130::5]
     texts += [" \t<|im_end|> \n a \u2003<repo_name>\u00a0b<|im_start|>  c \u3000 <|endoftext|>\u2028x", "<|im_end|>", "  <|im_end|>  <|im_end|>  "]
+    texts += ["A\u030a\u0301 A\u030a e\u0301x", "a\r\nb\r\n", "\u1112\u1161\u11ab \u1100\u1161", "\u0915\u094d\u0937 \u30cf\u309a \uff76\uff9e", "\ufb01 \u2167 \u00bd \u200b x\u00ad y",
+                "\U0001f468\u200d\U0001f469 \u00a9\ufe0f 1\ufe0f\u20e3", "<mask> a  <mask>b <mask>", "  two  spaces   at the end  ", "\u2581a \u2581 b\u2581c", " \u3000 ",
+                "\u0130STANBUL \u03a3\u03a4\u039f\u03a3 \u1e9e \uff21\uff22", "wait... a....b", "$5+3=8 <a^b|c~`d>, \u00a1hola! --- \u2026\u3002"]
     training = corpus.splitlines(keepends=True) + all_cases
     for name, kind in BYTES.items():
-        write(out / name, bytes_tokenizer(name, training, *kind), texts)
+        write(out / name, lambda: bytes_tokenizer(name, training, *kind), texts)
     for name, kind in WORDS.items():
-        write(out / name, words_tokenizer(name, training, *kind), texts)
+        write(out / name, lambda: words_tokenizer(name, training, *kind), texts)
     for name, kind in UNIGRAM.items():
-        write(out / name, unigram_tokenizer(name, corpus.splitlines(keepends=True), *kind), [t for t in texts if "<0x" not in t])  # a byte token comes from no text here
+        write(out / name, lambda: unigram_tokenizer(name, corpus.splitlines(keepends=True), *kind), [t for t in texts if "<0x" not in t])  # a byte token comes from no text here
+    for name in ("xlm-roberta", "bge-m3"):
+        write(out / name, lambda: xlm_roberta_tokenizer(name, corpus.splitlines(keepends=True) + texts[-13:]), texts)
 
 
 if __name__ == "__main__":
