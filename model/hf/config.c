@@ -10,10 +10,16 @@
 #include <string.h>
 
 /* Families without windows in arch_table.c run up to the length of the window, where both agree. */
-static RpStatus context(const HfModel *m, uint32_t *n_trained, uint32_t *n_ctx) {
-    uint32_t window = 0;
+static RpStatus context(HfModel *m, uint32_t *n_trained, uint32_t *n_ctx) {
+    uint32_t window = 0, pad = 0;
     bool     used;
     RP_TRY(rp_hf_count(m, "max_position_embeddings", (double)NAN, n_trained));
+    if (m->family->padded) RP_TRY(rp_hf_count(m, "pad_token_id", 1.0, &pad));
+    if (m->family->padded) m->sizes.n_padding = (int64_t)pad + 1;
+    if (m->sizes.n_padding >= (int64_t)*n_trained)
+        return rp_fail(RP_E_FORMAT, "%s: pad_token_id is %u, max_position_embeddings is %u: there is no position",
+                       m->config.path, pad, *n_trained);
+    *n_trained -= (uint32_t)m->sizes.n_padding;
     *n_ctx = *n_trained;
     if (m->family->windows) return RP_OK;
     RP_TRY(rp_hf_count(m, "sliding_window", 0.0, &window));
@@ -23,18 +29,20 @@ static RpStatus context(const HfModel *m, uint32_t *n_trained, uint32_t *n_ctx) 
     return RP_OK;
 }
 
-/* "layer_types" of newer files, else each but the n-th. */
+/* "layer_types" of newer files, else each but the n-th; ModernBERT begins with a layer without a window. */
 RpStatus rp_hf_windows(const HfModel *m, bool out[HF_MAX_LAYERS]) {
     const JsonNode *types = rp_hf_value(m, "layer_types");
+    const bool      first = m->family->keys == rp_hf_modern_bert_keys;
     uint32_t        n;
-    RP_TRY(rp_hf_count(m, "sliding_window_pattern", 6, &n));
+    RP_TRY(first ? rp_hf_count(m, "global_attn_every_n_layers", 3, &n)
+                 : rp_hf_count(m, "sliding_window_pattern", 6, &n));
     if (m->n_layer > HF_MAX_LAYERS)
         return rp_fail(RP_E_FORMAT, "%s: num_hidden_layers is %d", m->config.path, m->n_layer);
     if (types != NULL && (types->type != JSON_ARRAY || types->n != (uint32_t)m->n_layer))
         return rp_fail(RP_E_FORMAT, "%s: layer_types is not a list of %d texts", m->config.path, m->n_layer);
     const JsonNode *x = rp_json_first(&m->config, types);
     for (uint32_t i = 0; i < (uint32_t)m->n_layer; i++) {
-        out[i] = n > 0 && (i + 1) % n != 0;
+        out[i] = n > 0 && (i + (first ? 0 : 1)) % n != 0;
         if (x == NULL) continue;
         out[i] = rp_json_is(&m->config, x, "sliding_attention");
         if (!out[i] && !rp_json_is(&m->config, x, "full_attention"))
@@ -45,9 +53,10 @@ RpStatus rp_hf_windows(const HfModel *m, bool out[HF_MAX_LAYERS]) {
 }
 
 static RpStatus windows(const HfModel *m) {
-    bool window[HF_MAX_LAYERS];
-    char key[128];
-    RP_TRY(rp_hf_copy_count(m, "sliding_window", "attention.sliding_window"));
+    bool       window[HF_MAX_LAYERS];
+    char       key[128];
+    const bool modern_bert = m->family->keys == rp_hf_modern_bert_keys;
+    RP_TRY(rp_hf_copy_count(m, modern_bert ? "local_attention" : "sliding_window", "attention.sliding_window"));
     RP_TRY(rp_hf_windows(m, window));
     rp_gguf_put_array(m->out, rp_hf_key(m, "attention.sliding_window_pattern", key, sizeof key), RP_GGUF_BOOL,
                       (uint64_t)m->n_layer);
@@ -58,7 +67,7 @@ static RpStatus windows(const HfModel *m) {
 /* Tokens of a decoder attend to later ones if config.json says so. gemma.c checks the second key of its families. */
 static RpStatus attention(const HfModel *m) {
     bool causal;
-    if (m->family->keys == rp_hf_bert_keys) return RP_OK;
+    if (m->family->encoder) return RP_OK;
     RP_TRY(rp_hf_flag(m, m->text, "is_causal", true, &causal));
     if (!causal) rp_hf_put_bool(m, "attention.causal", false);
     if (strncmp(m->family->arch, "gemma", 5) == 0) return RP_OK;
@@ -68,7 +77,8 @@ static RpStatus attention(const HfModel *m) {
 static RpStatus check_activation(const HfModel *m) {
     const char     *key = m->family->activation_key != NULL ? m->family->activation_key : "hidden_act";
     const JsonNode *act = rp_hf_value(m, key);
-    if (act == NULL || rp_json_is(&m->config, act, m->family->activation)) return RP_OK;
+    if (m->family->activation == NULL || act == NULL || rp_json_is(&m->config, act, m->family->activation))
+        return RP_OK;
     /* older files of Gemma say gelu and mean its approximation */
     if (strcmp(m->family->arch, "gemma") == 0 && rp_json_is(&m->config, act, "gelu")) return RP_OK;
     const RpGgufString text = rp_json_string(&m->config, act);

@@ -141,6 +141,10 @@ static bool cut_whole(const HfSizes *s, HfForm form, const int64_t ne[RP_MAX_DIM
 
 bool rp_hf_cut(const HfSizes *s, HfForm form, const SafeTensor *t, HfCut *out) {
     const int64_t *ne = t->ne;
+    if (form == FORM_POSITIONS) {
+        *out = cut2(ne[0], ne[1] - s->n_padding, ne[0], s->n_padding * ne[0]);
+        return ne[1] > s->n_padding && ne[2] == 1 && ne[3] == 1;
+    }
     if (form == FORM_WHOLE || form >= FORM_DECAY) return cut_whole(s, form, ne, out);
     if (form <= FORM_ODD) return cut_experts(s, form, ne, out);
     if (form <= FORM_MXFP4_ODD) return cut_mxfp4(form, ne, out);

@@ -1,4 +1,4 @@
-/* Encoders: the keys of BERT, and its words. */
+/* Encoders: the keys of BERT and ModernBERT, and the words of BERT. */
 #include "model/hf/tokenizer.h"
 
 #include <string.h>
@@ -15,6 +15,28 @@ const HfName rp_hf_bert_names[] = {
     {"output.LayerNorm",           "layer_output_norm"},
     {NULL,                         NULL               }
 };
+
+/* Behind "layers.N." */
+const HfName rp_hf_modern_bert_names[] = {
+    {"attn.Wqkv", "attn_qkv"   },
+    {"attn.Wo",   "attn_output"},
+    {"mlp_norm",  "ffn_norm"   },
+    {"mlp.Wi",    "ffn_up"     },
+    {"mlp.Wo",    "ffn_down"   },
+    {"attn_norm", "attn_norm"  },
+    {NULL,        NULL         }
+};
+
+RpStatus rp_hf_modern_bert_keys(HfModel *m) {
+    static const char *const biases[] = {"norm_bias", "attention_bias", "mlp_bias"};
+    const JsonNode          *act      = rp_hf_value(m, "hidden_activation");
+    for (int i = 0; i < 3; i++) RP_TRY(rp_hf_never(m, biases[i], "a bias"));
+    if (act != NULL && !rp_json_is(&m->config, act, "gelu") && !rp_json_is(&m->config, act, "silu"))
+        return rp_hf_refuse(m, "hidden_activation", "another one than gelu and silu");
+    rp_hf_put_text(m, "hidden_activation", rp_json_is(&m->config, act, "silu") ? "silu" : "gelu");
+    rp_hf_put_bool(m, "attention.causal", false);
+    return rp_hf_copy_number(m, "norm_eps", 1e-5, "attention.layer_norm_epsilon");
+}
 
 RpStatus rp_hf_bert_keys(HfModel *m) {
     RP_TRY(rp_hf_only_text(m, "position_embedding_type", "absolute"));

@@ -310,13 +310,25 @@ static const HfDefault delta_defaults[] = {{"partial_rotary_factor", 0.25}, {"he
                                            {NULL, 0}};
 static const HfDefault ernie_defaults[]   = {{"rope_theta", 5e5}, {"rms_norm_eps", 1e-5}, {"head_dim", 128}, {NULL, 0}};
 
+static const HfDefault modern_bert_defaults[] = {
+    {"global_rope_theta", 160000}, {"max_position_embeddings", 8192}, {"local_attention", 128}, {"norm_eps", 1e-5}, {NULL, 0}};
+
 #define GEMMA4(of, is, its_keys, its_defaults) \
     {.name = of, .arch = is, .activation = "gelu_pytorch_tanh", .activation_key = "hidden_activation", .names = gemma4_names, \
      .parts = gemma4_parts, .tied = true, .windows = true, .own_length = true, .keys = its_keys, .heads = rp_hf_gemma4_heads, \
      .defaults = its_defaults}
 
+#define BERT(of, is_padded) \
+    {.name = of, .arch = "bert", .activation = "gelu", .names = rp_hf_bert_names, .encoder = true, .padded = is_padded, \
+     .keys = rp_hf_bert_keys}
+#define MODERN_BERT \
+    .arch = "modern-bert", .eps_key = "norm_eps", .names = rp_hf_modern_bert_names, .tied = true, .windows = true, \
+    .encoder = true, .keys = rp_hf_modern_bert_keys, .defaults = modern_bert_defaults
+
 const HfFamily rp_hf_families[] = {
-    {.name = "BertModel", .arch = "bert", .activation = "gelu", .names = rp_hf_bert_names, .keys = rp_hf_bert_keys},
+    BERT("BertModel", false), BERT("BertForMaskedLM", false), BERT("RobertaModel", true), BERT("RobertaForMaskedLM", true),
+    BERT("XLMRobertaModel", true), BERT("XLMRobertaForMaskedLM", true), BERT("CamembertModel", true),
+    {.name = "ModernBertModel", MODERN_BERT}, {.name = "ModernBertForMaskedLM", MODERN_BERT},
     {.name = "LlamaForCausalLM", .arch = "llama", .activation = "silu", .norm_rope = true},
     {.name = "MistralForCausalLM", .arch = "llama", .activation = "silu", .norm_rope = true,
      .window_unless_null = true, .defaults = mistral_defaults},
@@ -345,6 +357,11 @@ const HfFamily rp_hf_families[] = {
     {.name = "Gemma3ForConditionalGeneration", .arch = "gemma3", .activation = "gelu_pytorch_tanh",
      .activation_key = "hidden_activation", .names = gemma_names, .norm_plus_1 = true, .tied = true, .windows = true,
      .keys = rp_hf_gemma3_keys, .defaults = gemma_defaults},
+    {.name = "Gemma3TextModel", .arch = "gemma3", .activation = "gelu_pytorch_tanh", .activation_key = "hidden_activation",
+     .names = gemma_names, .norm_plus_1 = true, .tied = true, .windows = true, .keys = rp_hf_gemma3_keys, .defaults = gemma_defaults},
+    {.name = "Gemma3TextModel", .arch = "gemma-embedding", .when = rp_hf_gemma_is_bidirectional, .activation = "gelu_pytorch_tanh",
+     .activation_key = "hidden_activation", .names = gemma_names, .norm_plus_1 = true, .tied = true, .windows = true,
+     .keys = rp_hf_gemma_embedding_keys, .defaults = gemma_defaults},
     GEMMA4("Gemma4ForCausalLM", "gemma4", rp_hf_gemma4_keys, gemma4_defaults),
     GEMMA4("Gemma4ForConditionalGeneration", "gemma4", rp_hf_gemma4_keys, gemma4_defaults),
     GEMMA4("Gemma4UnifiedForCausalLM", "gemma4", rp_hf_gemma4_keys, gemma4_unified_defaults),

@@ -1,6 +1,7 @@
 /* The family of a directory: the row of families.c that the field "architectures" of config.json names. */
 #include "model/hf/hf.h"
 
+#include "model/gguf/gguf_file.h"
 #include "model/gguf/known_archs.h"
 
 #include <stdio.h>
@@ -55,7 +56,8 @@ RpStatus rp_hf_find_family(HfModel *m) {
     if (name == NULL) return rp_fail(RP_E_FORMAT, "%s: architectures is missing", m->config.path);
     const bool named = take_row(m, text) || take_headless_row(m, text);
     if (m->family != NULL) {
-        m->parts = m->family->parts;
+        m->headless = m->headless || rp_gguf_ends_with(text, "Model");
+        m->parts    = m->family->parts;
         return RP_OK;
     }
     if (named)

@@ -32,6 +32,19 @@ RpStatus rp_hf_gemma3_keys(HfModel *m) {
     return scale(m);
 }
 
+/* EmbeddingGemma: tokens attend to later ones. */
+bool rp_hf_gemma_is_bidirectional(const HfModel *m) {
+    const JsonNode *x = rp_hf_value(m, "use_bidirectional_attention");
+    return x != NULL && x->type == JSON_TRUE;
+}
+
+RpStatus rp_hf_gemma_embedding_keys(HfModel *m) {
+    if (rp_hf_value(m, "attn_logit_softcapping") != NULL)
+        return rp_hf_refuse(m, "attn_logit_softcapping", "a soft cap of scores");
+    rp_hf_put_bool(m, "attention.causal", false);
+    return scale(m);
+}
+
 /* ---- Gemma 4: layers with a window have other heads than those without ---- */
 
 typedef struct Heads {

@@ -61,7 +61,8 @@ typedef enum HfForm {
     FORM_TAPS,          /* [channels, 1, taps] as a matrix, of channels that are not in parts */
     FORM_COLUMN,        /* a vector as a matrix with rows of one element, */
     FORM_COLUMN_DECAY,  /* and of -exp(x) of elements */
-    FORM_GROUPS         /* a vector as a matrix with a row for each group of a selective scan */
+    FORM_GROUPS,        /* a vector as a matrix with a row for each group of a selective scan */
+    FORM_POSITIONS      /* rows of positions without the first ones, which stand for padding */
 } HfForm;
 
 /* A tensor of a layer, all of its name behind "model.layers.N.", that is another one or a part of one in GGUF. Rows
@@ -90,7 +91,7 @@ typedef struct HfFamily {
     const char *name, *arch;        /* of Hugging Face, and of the table of architectures */
     const char *text_type;          /* of "model_type" in "text_config"; NULL: any */
     bool (*when)(const HfModel *m); /* what config.json says; NULL: anything. The last row that fits is taken */
-    const char      *activation;    /* the only one that `arch` computes */
+    const char      *activation;    /* the only one that `arch` computes; NULL: `keys` checks it */
     const char      *activation_key, *eps_key; /* NULL: hidden_act, rms_norm_eps */
     const HfName    *names;                    /* rows before those of names.c, up to one of NULL */
     const HfPart    *parts;                    /* up to one of NULL; or NULL */
@@ -100,6 +101,8 @@ typedef struct HfFamily {
     bool tied;        /* the output matrix is the embedding, where config.json does not say */
     bool latent;      /* latent attention (MLA): heads have sizes of their own, set by `keys` */
     bool windows;     /* `arch` has layers with a window, and so has the file */
+    bool encoder;     /* attends to later tokens; a head that fills in masked words is left out */
+    bool padded;      /* positions begin behind pad_token_id */
     bool hybrid;      /* some layers have no heads: `keys` puts attention.head_count_kv */
     bool own_length;  /* `keys` puts feed_forward_length */
     bool rotary_dim;  /* config.json may say how many elements of a head rotate, not which part */
@@ -131,6 +134,7 @@ typedef struct HfSizes {
     int64_t n_key, n_value, key_dim, v_dim; /* delta nets: heads of keys and of values, and their sizes */
     int64_t n_embd;                         /* experts whose matrices are transposed in some files */
     int64_t n_group;                        /* selective scans: groups of heads */
+    int64_t n_padding;                      /* positions that stand for padding */
 } HfSizes;
 
 struct HfModel {
@@ -192,8 +196,11 @@ RP_NODISCARD RpStatus rp_hf_granite_hybrid_keys(HfModel *m);
 RP_NODISCARD RpStatus rp_hf_nemotron_h_keys(HfModel *m);
 RP_NODISCARD RpStatus rp_hf_nemotron_h_moe_keys(HfModel *m);
 RP_NODISCARD RpStatus rp_hf_falcon_h1_keys(HfModel *m);
+RP_NODISCARD RpStatus rp_hf_gemma_embedding_keys(HfModel *m);
+bool                  rp_hf_gemma_is_bidirectional(const HfModel *m);
 RP_NODISCARD RpStatus rp_hf_bert_keys(HfModel *m);
-extern const HfName   rp_hf_bert_names[];
+RP_NODISCARD RpStatus rp_hf_modern_bert_keys(HfModel *m);
+extern const HfName   rp_hf_bert_names[], rp_hf_modern_bert_names[];
 bool                  rp_hf_nemotron_has_experts(const HfModel *m);
 
 /* Reads modules.json of sentence-transformers: sets `pooling` and `dense`. RP_E_UNSUPPORTED names a module that the

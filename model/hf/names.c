@@ -24,6 +24,9 @@ static const HfName outside[] = {
     {"embeddings.LayerNorm.bias",               "token_embd_norm.bias"        },
     {"embeddings.LayerNorm.gamma",              "token_embd_norm.weight"      }, /* of older files */
     {"embeddings.LayerNorm.beta",               "token_embd_norm.bias"        },
+    {"embeddings.tok_embeddings.weight",        "token_embd.weight"           },
+    {"embeddings.norm.weight",                  "token_embd_norm.weight"      },
+    {"final_norm.weight",                       "output_norm.weight"          },
     {"dense_2.weight",                          "dense_2.weight"              }, /* of HfModel.dense */
     {"dense_2.bias",                            "dense_2.bias"                },
     {"dense_3.weight",                          "dense_3.weight"              },
@@ -76,9 +79,10 @@ static const char *const ignored[] = {"vision_tower.",
                                       "model.embed_audio.",
                                       "model.vision_embedder.",
                                       "pooler.",
-                                      "bert.pooler.",
-                                      "embeddings.position_ids",
-                                      "bert.embeddings.position_ids"};
+                                      "embeddings.position_ids"};
+
+/* Of encoders: the heads that fill in masked words. */
+static const char *const ignored_heads[] = {"lm_head.", "cls.", "head.", "decoder."};
 
 #define COUNT(rows) (sizeof(rows) / sizeof(rows)[0])
 
@@ -198,6 +202,9 @@ void rp_hf_name(const HfModel *m, RpGgufString name, int nth, HfTarget *out) {
     RpGgufString s = name;
     char         plain[HF_NAME_BYTES];
     *out = (HfTarget){.role = HF_IGNORED, .number = -1};
+    if (m->family->encoder) (void)(take(&s, "bert.") || take(&s, "roberta.") || take(&s, "model."));
+    for (size_t i = 0; i < COUNT(ignored_heads) && m->family->encoder; i++)
+        if (take(&s, ignored_heads[i])) return;
     for (size_t i = 0; i < COUNT(ignored); i++)
         if (take(&s, ignored[i])) return;
     /* models that also see images: model.language_model.layers, or language_model.model.layers */
@@ -205,12 +212,13 @@ void rp_hf_name(const HfModel *m, RpGgufString name, int nth, HfTarget *out) {
         snprintf(plain, sizeof plain, "model.%.*s", (int)(s.len < 96 ? s.len : 96), s.ptr);
         s = (RpGgufString){plain, strlen(plain)};
     }
-    (void)(take(&s, "language_model.") || take(&s, "bert."));
+    (void)take(&s, "language_model.");
     out->role = HF_UNKNOWN;
     for (size_t i = 0; i < COUNT(outside) && nth == 0; i++)
         if (is_outside(s, outside[i].hf) && (m->n_dense > 0 || strncmp(outside[i].hf, "dense_", 6) != 0)) {
             snprintf(out->name, HF_NAME_BYTES, "%s", outside[i].gguf);
             out->role = HF_TENSOR;
+            if (strcmp(outside[i].gguf, "position_embd.weight") == 0) out->form = FORM_POSITIONS;
             return;
         }
     if (is(s, "lm_head.weight_scale_inv")) return;

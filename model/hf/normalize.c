@@ -92,6 +92,7 @@ static RpStatus precompiled(HfVocabulary *v, const JsonNode *x, const JsonNode *
         if (strcmp(v->steps[i].text[0].ptr, "precompiled") == 0)
             return rp_hf_unsupported(v, "a second normalizer", type);
     RP_TRY(add(v, type, "precompiled", text_of(""), text_of("")));
+    rp_gguf_put_bool(v->m->out, "tokenizer.ggml.remove_extra_whitespaces", true); /* for other readers */
     return put_map(v, rp_json_string(v->j, map));
 }
 

@@ -271,18 +271,31 @@ RpStatus rp_hf_rope_number(const HfModel *m, const char *name, double fallback, 
     return rp_hf_refuse(m, name, "another value for layers with a window");
 }
 
+/* Keys of the bases of older files; window NULL: layers with a window have no base of their own. */
+typedef struct Bases {
+    const char *full, *window;
+} Bases;
+
+static Bases bases_of(const char *arch) {
+    if (strcmp(arch, "gemma3") == 0 || strcmp(arch, "gemma-embedding") == 0)
+        return (Bases){"rope_theta", "rope_local_base_freq"};
+    if (strcmp(arch, "modern-bert") == 0) return (Bases){"global_rope_theta", "local_rope_theta"};
+    return (Bases){"rope_theta", NULL};
+}
+
 RpStatus rp_hf_rope(HfModel *m, uint32_t head_dim, uint32_t n_trained) {
-    const bool      gemma3 = strcmp(m->family->arch, "gemma3") == 0, gemma4 = is_gemma4(m);
+    const bool      gemma4 = is_gemma4(m);
+    const Bases     bases  = bases_of(m->family->arch);
     const JsonNode *full, *window;
     double          base, window_base;
     RP_TRY(rope_objects(m, &full, &window));
     if (gemma4 && (full == NULL || window == NULL)) /* its usual values are not those of other families */
         return rp_fail(RP_E_FORMAT, "%s: rope_parameters of both kinds of layers are missing", m->config.path);
-    RP_TRY(rp_hf_number(m, m->text, "rope_theta", 1e4, &base));
+    RP_TRY(rp_hf_number(m, m->text, bases.full, 1e4, &base));
     window_base = base;
-    if (gemma3) RP_TRY(rp_hf_number(m, m->text, "rope_local_base_freq", 1e4, &window_base));
+    if (bases.window != NULL) RP_TRY(rp_hf_number(m, m->text, bases.window, 1e4, &window_base));
     RP_TRY(rp_hf_number(m, full, "rope_theta", base, &base));
-    if (window == NULL && !gemma3) window_base = base;
+    if (window == NULL && bases.window == NULL) window_base = base;
     RP_TRY(rp_hf_number(m, window, "rope_theta", window_base, &window_base));
     rp_hf_put_f32(m, "rope.freq_base", base);
     if (m->family->windows) rp_hf_put_f32(m, "rope.freq_base_swa", window_base);
