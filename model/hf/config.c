@@ -36,8 +36,6 @@ RpStatus rp_hf_windows(const HfModel *m, bool out[HF_MAX_LAYERS]) {
     uint32_t        n;
     RP_TRY(first ? rp_hf_count(m, "global_attn_every_n_layers", 3, &n)
                  : rp_hf_count(m, "sliding_window_pattern", 6, &n));
-    if (m->n_layer > HF_MAX_LAYERS)
-        return rp_fail(RP_E_FORMAT, "%s: num_hidden_layers is %d", m->config.path, m->n_layer);
     if (types != NULL && (types->type != JSON_ARRAY || types->n != (uint32_t)m->n_layer))
         return rp_fail(RP_E_FORMAT, "%s: layer_types is not a list of %d texts", m->config.path, m->n_layer);
     const JsonNode *x = rp_json_first(&m->config, types);
@@ -135,12 +133,12 @@ static RpStatus heads(const HfModel *m, uint32_t *rope_dim) {
 /* Some files have a list of layers, and not their number. */
 static RpStatus layers(HfModel *m) {
     const JsonNode *list = rp_hf_value(m, "layers_block_type");
-    uint32_t        n, n_next;
+    uint32_t        n;
     RP_TRY(rp_hf_count(m, "num_hidden_layers", list != NULL && list->type == JSON_ARRAY ? list->n : (double)NAN, &n));
-    RP_TRY(rp_hf_count(m, "num_nextn_predict_layers", 0, &n_next));
-    rp_hf_put_u32(m, "block_count", n);
-    m->n_layer      = (int32_t)n;
-    m->n_layer_next = (int32_t)n_next;
+    if (n > HF_MAX_LAYERS) return rp_fail(RP_E_FORMAT, "%s: num_hidden_layers is %u", m->config.path, n);
+    m->n_layer = (int32_t)n;
+    RP_TRY(rp_hf_next_layers(m));
+    rp_hf_put_u32(m, "block_count", n + (uint32_t)m->n_layer_next);
     return RP_OK;
 }
 
@@ -165,15 +163,13 @@ static RpStatus put_not_read(const HfModel *m) {
         {"vision_config", "images"},
         {"audio_config",  "sound" },
     };
-    char     text[128] = "";
-    uint32_t next;
-    RP_TRY(rp_hf_count(m, "mtp_num_hidden_layers", m->n_layer_next, &next));
+    char text[128] = "";
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         const JsonNode *part = rp_json_get(&m->config, m->config.nodes, parts[i].key);
         if (part == NULL || part->type != JSON_OBJECT) continue;
         snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s", text[0] != '\0' ? ", " : "", parts[i].what);
     }
-    if (next > 0)
+    if (m->n_left_out > 0)
         snprintf(text + strlen(text), sizeof text - strlen(text), "%slayers that predict further tokens",
                  text[0] != '\0' ? ", " : "");
     if (text[0] != '\0') rp_gguf_put_string(m->out, "reprise.not_read", text);

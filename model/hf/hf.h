@@ -9,6 +9,7 @@
  *     experts.c        keys of families with experts
  *     hybrid.c         keys of families with states    factors.c      factors of rows of weights
  *     gemma.c          keys of Gemma                   encoders.c     keys and words of BERT
+ *     mtp.c            layers that predict further tokens
  *     names.c          names of tensors                tensors.c      tensors that are mapped, and those that are made
  *     tokenizer.c      tokenizer.json -> tokenizer.* keys
  *     pipeline.c       its pre_tokenizer               expression.c   what PCRE2 reads otherwise than Onigmo
@@ -20,6 +21,7 @@
 #include "model/gguf/gguf_write.h"
 #include "model/hf/directory.h"
 #include "model/hf/safetensors.h"
+#include "model/hf/shards.h"
 
 typedef struct HfModel HfModel;
 
@@ -86,6 +88,9 @@ typedef struct HfDefault {
     double      value;
 } HfDefault;
 
+/* Where files have the layers that predict further tokens; HF_MTP_NONE: `arch` has none that guess (mtp.c). */
+typedef enum HfMtp { HF_MTP_NONE, HF_MTP_LAYERS, HF_MTP_PREFIX } HfMtp;
+
 /* A family of models, as the field "architectures" of config.json names it. */
 typedef struct HfFamily {
     const char *name, *arch;        /* of Hugging Face, and of the table of architectures */
@@ -96,17 +101,18 @@ typedef struct HfFamily {
     const HfName    *names;                    /* rows before those of names.c, up to one of NULL */
     const HfPart    *parts;                    /* up to one of NULL; or NULL */
     const HfDefault *defaults;                 /* up to one of NULL */
-    bool norm_rope;   /* `arch` rotates pairs (2i, 2i + 1), while rows of q and k lie in the order (i, i + n/2) */
-    bool norm_plus_1; /* norms multiply by 1 + weight */
-    bool tied;        /* the output matrix is the embedding, where config.json does not say */
-    bool latent;      /* latent attention (MLA): heads have sizes of their own, set by `keys` */
-    bool windows;     /* `arch` has layers with a window, and so has the file */
-    bool encoder;     /* attends to later tokens; a head that fills in masked words is left out */
-    bool padded;      /* positions begin behind pad_token_id */
-    bool hybrid;      /* some layers have no heads: `keys` puts attention.head_count_kv */
-    bool own_length;  /* `keys` puts feed_forward_length */
-    bool rotary_dim;  /* config.json may say how many elements of a head rotate, not which part */
-    bool window_unless_null;      /* sliding_window alone switches the window on; use_sliding_window is no key */
+    bool  norm_rope;   /* `arch` rotates pairs (2i, 2i + 1), while rows of q and k lie in the order (i, i + n/2) */
+    bool  norm_plus_1; /* norms multiply by 1 + weight */
+    bool  tied;        /* the output matrix is the embedding, where config.json does not say */
+    bool  latent;      /* latent attention (MLA): heads have sizes of their own, set by `keys` */
+    bool  windows;     /* `arch` has layers with a window, and so has the file */
+    bool  encoder;     /* attends to later tokens; a head that fills in masked words is left out */
+    HfMtp mtp;
+    bool  padded;                 /* positions begin behind pad_token_id */
+    bool  hybrid;                 /* some layers have no heads: `keys` puts attention.head_count_kv */
+    bool  own_length;             /* `keys` puts feed_forward_length */
+    bool  rotary_dim;             /* config.json may say how many elements of a head rotate, not which part */
+    bool  window_unless_null;     /* sliding_window alone switches the window on; use_sliding_window is no key */
     RpStatus (*keys)(HfModel *m); /* keys of the family alone; or NULL */
     RpStatus (*heads)(HfModel *m, uint32_t *rope_dim); /* puts the keys of heads; NULL: they are those of most */
 } HfFamily;
@@ -151,10 +157,13 @@ struct HfModel {
     int             n_factors;
     char            dense[HF_MAX_DENSE][HF_FOLDER_BYTES]; /* folders of linear layers of a pooled vector */
     int             n_dense;
-    bool            headless;      /* the model was saved without an output matrix */
-    bool            no_qk_norm;    /* config.json says that q and k have no norms, which files of `arch` may have, */
-    bool            qk_norm;       /* or that they have */
-    int32_t n_layer, n_layer_next; /* of config.json; layers behind n_layer predict further tokens, and are left out */
+    bool            headless;   /* the model was saved without an output matrix */
+    bool            no_qk_norm; /* config.json says that q and k have no norms, which files of `arch` may have, */
+    bool            qk_norm;    /* or that they have */
+    int32_t         n_layer, n_layer_next; /* of config.json; those that predict further tokens */
+    int32_t         n_left_out;            /* layers that config.json announces, and that the model does not use */
+    HfShards        shards;                /* see rp_hf_open_shards */
+    bool            has_shards, copy;
 };
 
 /* Reads config.json and puts the keys of the architecture. RP_E_UNSUPPORTED names what the library does not compute. */
@@ -255,8 +264,17 @@ const JsonNode *rp_hf_rope_type(const HfModel *m, const JsonNode *scaling);
 /* A value of rope_parameters or rope_scaling, or of config.json itself. */
 RP_NODISCARD RpStatus rp_hf_rope_number(const HfModel *m, const char *name, double fallback, double *out);
 
+/* Opens the files of weights, unless they are open. */
+RP_NODISCARD RpStatus rp_hf_open_shards(HfModel *m);
+
 /* Reads the shards and sets the tensors of f. */
-RP_NODISCARD RpStatus rp_hf_tensors(HfModel *m, RpGgufFile *f, bool copy);
+RP_NODISCARD RpStatus rp_hf_tensors(HfModel *m, RpGgufFile *f);
+
+/* Sets n_layer_next and n_left_out, and puts nextn_predict_layers. */
+RP_NODISCARD RpStatus rp_hf_next_layers(HfModel *m);
+
+/* The name "model.layers.N. ..." of a tensor; s is behind "mtp.". False: it has none. */
+bool rp_hf_mtp_name(const HfModel *m, RpGgufString s, char *out, size_t size);
 
 enum { HF_NAME_BYTES = 128 };
 typedef enum HfRole { HF_TENSOR, HF_EXPERT, HF_PIECE, HF_SCALE, HF_IGNORED, HF_UNKNOWN } HfRole;

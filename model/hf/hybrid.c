@@ -57,8 +57,6 @@ static RpStatus read_kinds(const HfModel *m, Kind out[HF_MAX_LAYERS], int n[N_KI
     const char     *key;
     const JsonNode *list = list_of_layers(m, &key), *x = NULL;
     memset(n, 0, N_KINDS * sizeof *n);
-    if (m->n_layer > HF_MAX_LAYERS)
-        return rp_fail(RP_E_FORMAT, "%s: num_hidden_layers is %d", m->config.path, m->n_layer);
     const RpGgufString letters = list != NULL ? rp_json_string(&m->config, list) : (RpGgufString){"", 0};
     const bool         text    = list != NULL && list->type == JSON_STRING;
     if (list == NULL) RP_TRY(kinds_by_index(m, out));

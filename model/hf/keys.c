@@ -169,12 +169,11 @@ static RpStatus delta_layers(const HfModel *m) {
     uint32_t        n;
     char            key[128];
     RP_TRY(rp_hf_count(m, "full_attention_interval", 4, &n));
-    if (m->n_layer > 4096) return rp_fail(RP_E_FORMAT, "%s: num_hidden_layers is %d", m->config.path, m->n_layer);
     if (types != NULL && (types->type != JSON_ARRAY || types->n != (uint32_t)m->n_layer))
         return rp_fail(RP_E_FORMAT, "%s: layer_types is not a list of %d texts", m->config.path, m->n_layer);
     if (types != NULL) x = rp_json_first(&m->config, types);
     rp_gguf_put_array(m->out, rp_hf_key(m, "attention.recurrent_layers", key, sizeof key), RP_GGUF_BOOL,
-                      (uint64_t)m->n_layer);
+                      (uint64_t)m->n_layer + (uint64_t)m->n_layer_next);
     for (uint32_t i = 0; i < (uint32_t)m->n_layer; i++) {
         bool delta = n > 0 && (i + 1) % n != 0;
         if (x != NULL) {
@@ -185,6 +184,7 @@ static RpStatus delta_layers(const HfModel *m) {
         }
         rp_gguf_put_element(m->out, &delta, 1);
     }
+    for (int32_t i = 0; i < m->n_layer_next; i++) rp_gguf_put_element(m->out, &(bool){false}, 1);
     return RP_OK;
 }
 

@@ -53,6 +53,16 @@ static const HfName inside[] = {
     {"mlp.shared_expert.down_proj", "ffn_down_shexp"    },
 };
 
+/* The same of a layer that predicts further tokens. */
+static const HfName next[] = {
+    {"eh_proj",          "nextn.eh_proj"         },
+    {"enorm",            "nextn.enorm"           },
+    {"hnorm",            "nextn.hnorm"           },
+    {"embed_tokens",     "nextn.embed_tokens"    },
+    {"shared_head.norm", "nextn.shared_head_norm"},
+    {"shared_head.head", "nextn.shared_head_head"},
+};
+
 /* Behind "model.layers.N." and the number of the expert. */
 static const HfName experts[] = {
     {"gate_proj", "ffn_gate_exps"},
@@ -72,7 +82,6 @@ static const char *const ignored[] = {"vision_tower.",
                                       "visual.",
                                       "model.visual.",
                                       "model.mtp_",
-                                      "mtp.",
                                       "masked_embedding.",
                                       "model.audio_tower.",
                                       "model.embed_vision.",
@@ -170,7 +179,7 @@ static HfRole layer_name(const HfModel *m, RpGgufString s, int nth, HfTarget *ou
     HfRole  role;
     if (!take_number(&s, &layer)) return HF_UNKNOWN;
     if (is(s, "self_attn.rotary_emb.inv_freq")) return HF_IGNORED;
-    if (layer >= m->n_layer && m->n_layer_next > 0) return HF_IGNORED;
+    if (layer >= m->n_layer && m->n_left_out > 0) return HF_IGNORED;
     role = find_part(m->parts, s, layer, nth, out);
     if (role != HF_UNKNOWN || nth > 0) return role;
     if (is(s, "mlp.gate.e_score_correction_bias") || is(s, "block_sparse_moe.e_score_correction_bias") ||
@@ -189,7 +198,9 @@ static HfRole layer_name(const HfModel *m, RpGgufString s, int nth, HfTarget *ou
         return role == HF_TENSOR ? HF_EXPERT : role;
     }
     out->number = -1;
-    role        = m->family->names != NULL ? find(m->family->names, SIZE_MAX, s, layer, out->name) : HF_UNKNOWN;
+    role        = layer >= m->n_layer ? find(next, COUNT(next), s, layer, out->name) : HF_UNKNOWN;
+    if (role != HF_UNKNOWN) return role;
+    role = m->family->names != NULL ? find(m->family->names, SIZE_MAX, s, layer, out->name) : HF_UNKNOWN;
     return role != HF_UNKNOWN ? role : find(inside, COUNT(inside), s, layer, out->name);
 }
 
@@ -207,6 +218,12 @@ void rp_hf_name(const HfModel *m, RpGgufString name, int nth, HfTarget *out) {
         if (take(&s, ignored_heads[i])) return;
     for (size_t i = 0; i < COUNT(ignored); i++)
         if (take(&s, ignored[i])) return;
+    if (take(&s, "mtp.") || take(&s, "model.mtp.")) {
+        if (m->n_layer_next == 0) return;
+        out->role = HF_UNKNOWN;
+        if (!rp_hf_mtp_name(m, s, plain, sizeof plain)) return;
+        s = (RpGgufString){plain, strlen(plain)};
+    }
     /* models that also see images: model.language_model.layers, or language_model.model.layers */
     if (take(&s, "model.language_model.") || take(&s, "language_model.model.")) {
         snprintf(plain, sizeof plain, "model.%.*s", (int)(s.len < 96 ? s.len : 96), s.ptr);

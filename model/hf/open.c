@@ -50,18 +50,24 @@ static RpStatus hand_over(HfModel *m, RpGgufFile *f) {
     return RP_OK;
 }
 
-static RpStatus open_directory(HfModel *m, bool copy, RpGgufFile **out) {
+RpStatus rp_hf_open_shards(HfModel *m) {
+    if (m->has_shards) return RP_OK;
+    m->has_shards = true;
+    return rp_hf_shards_open(&m->dir, m->dense, m->n_dense, m->copy, &m->shards);
+}
+
+static RpStatus open_directory(HfModel *m, RpGgufFile **out) {
     RP_TRY(read_texts(m));
     RP_TRY(read_metadata(m, out));
-    RP_TRY(rp_hf_tensors(m, *out, copy));
+    RP_TRY(rp_hf_tensors(m, *out));
     return hand_over(m, *out);
 }
 
 static RpStatus begin_directory(const char *path, bool copy, RpGgufFile **out) {
-    HfModel  m  = {0};
+    HfModel  m  = {.copy = copy};
     RpStatus st = rp_hf_directory_open(path, &m.dir);
     *out        = NULL;
-    if (st == RP_OK) st = open_directory(&m, copy, out);
+    if (st == RP_OK) st = open_directory(&m, out);
     rp_gguf_writer_drop(m.out);
     rp_json_free(&m.config);
     rp_json_free(&m.tokenizer);
@@ -69,6 +75,7 @@ static RpStatus begin_directory(const char *path, bool copy, RpGgufFile **out) {
     rp_json_free(&m.generation);
     rp_json_free(&m.pooling);
     for (int i = 0; i < m.n_vectors; i++) free(m.vectors[i].x);
+    rp_hf_shards_free(&m.shards);
     rp_hf_directory_close(&m.dir);
     if (st == RP_OK) return RP_OK;
     rp_gguf_close(*out);

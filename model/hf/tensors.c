@@ -10,7 +10,6 @@
 
 #include "model/gguf/gguf_file.h"
 #include "model/hf/fp8.h"
-#include "model/hf/shards.h"
 #include "reprise/quants.h"
 
 #include <errno.h>
@@ -38,7 +37,6 @@ typedef struct Group {
 
 typedef struct Weights {
     HfModel  *m;
-    HfShards  shards;
     Entry    *entries; /* sorted by name, then by number */
     size_t    n_entries;
     Group    *groups;
@@ -105,13 +103,13 @@ static RpStatus add_entry(Weights *w, const SafeTensor *t, const HfTarget *to) {
 static RpStatus list_entries(Weights *w) {
     size_t   n = 1;
     HfTarget to;
-    for (size_t i = 0; i < w->shards.n_tensors; i++, n++)
-        for (int nth = 1; rp_hf_name(w->m, w->shards.tensors[i]->name, nth, &to), to.role < HF_IGNORED; nth++) n++;
+    for (size_t i = 0; i < w->m->shards.n_tensors; i++, n++)
+        for (int nth = 1; rp_hf_name(w->m, w->m->shards.tensors[i]->name, nth, &to), to.role < HF_IGNORED; nth++) n++;
     w->entries = calloc(n, sizeof *w->entries);
     if (w->entries == NULL)
-        return rp_fail(RP_E_NOMEM, "%s: out of memory for %zu tensors", w->m->dir.path, w->shards.n_tensors);
-    for (size_t i = 0; i < w->shards.n_tensors; i++) {
-        const SafeTensor *t = w->shards.tensors[i];
+        return rp_fail(RP_E_NOMEM, "%s: out of memory for %zu tensors", w->m->dir.path, w->m->shards.n_tensors);
+    for (size_t i = 0; i < w->m->shards.n_tensors; i++) {
+        const SafeTensor *t = w->m->shards.tensors[i];
         rp_hf_name(w->m, t->name, 0, &to);
         for (int nth = 1; nth == 1 || to.role < HF_IGNORED; rp_hf_name(w->m, t->name, nth++, &to))
             RP_TRY(add_entry(w, t, &to));
@@ -168,7 +166,7 @@ static bool ends_in(const Entry *e, const char *text) {
 
 /* Norms that families multiply by 1 + weight; the one of a delta net is none of them. */
 static bool is_norm(const Entry *e) {
-    return strstr(e->to.name, "_norm.weight") != NULL && !ends_in(e, ".ssm_norm.weight");
+    return strstr(e->to.name, "norm.weight") != NULL && !ends_in(e, ".ssm_norm.weight");
 }
 
 static bool is_decay(const Entry *e) {
@@ -436,9 +434,9 @@ static RpStatus set_tensors(Weights *w, RpGgufFile *f) {
 /* The tensor of the files that becomes the one of that name in GGUF; NULL: there is none. */
 static const SafeTensor *source_of(const Weights *w, const char *name) {
     HfTarget to;
-    for (size_t i = 0; i < w->shards.n_tensors; i++) {
-        rp_hf_name(w->m, w->shards.tensors[i]->name, 0, &to);
-        if (to.role == HF_TENSOR && strcmp(to.name, name) == 0) return w->shards.tensors[i];
+    for (size_t i = 0; i < w->m->shards.n_tensors; i++) {
+        rp_hf_name(w->m, w->m->shards.tensors[i]->name, 0, &to);
+        if (to.role == HF_TENSOR && strcmp(to.name, name) == 0) return w->m->shards.tensors[i];
     }
     return NULL;
 }
@@ -479,8 +477,8 @@ static RpStatus read_blocks(Weights *w) {
     return RP_OK;
 }
 
-static RpStatus read_weights(Weights *w, RpGgufFile *f, bool copy) {
-    RP_TRY(rp_hf_shards_open(&w->m->dir, w->m->dense, w->m->n_dense, copy, &w->shards));
+static RpStatus read_weights(Weights *w, RpGgufFile *f) {
+    RP_TRY(rp_hf_open_shards(w->m));
     RP_TRY(read_tied(w));
     RP_TRY(read_blocks(w));
     RP_TRY(list_entries(w));
@@ -489,10 +487,9 @@ static RpStatus read_weights(Weights *w, RpGgufFile *f, bool copy) {
     return set_tensors(w, f);
 }
 
-RpStatus rp_hf_tensors(HfModel *m, RpGgufFile *f, bool copy) {
+RpStatus rp_hf_tensors(HfModel *m, RpGgufFile *f) {
     Weights        w  = {.m = m};
-    const RpStatus st = read_weights(&w, f, copy);
-    rp_hf_shards_free(&w.shards);
+    const RpStatus st = read_weights(&w, f);
     free(w.entries);
     free(w.groups);
     return st;
