@@ -70,6 +70,22 @@ size_t rp_row_bytes(RpDtype dtype, int64_t n) {
     return (size_t)(n / info->block_elems) * (size_t)info->block_bytes;
 }
 
+RpStatus rp_dtype_check_row(RpDtype dtype, const void *row, int64_t n) {
+    RP_NOT_NULL(row, "row");
+
+    const RpDtypeInfo *info = rp_dtype_info(dtype);
+    if (info == NULL) return rp_fail(RP_E_DTYPE, "there is no type %d", (int)dtype);
+    if (n < 0 || n % info->block_elems != 0)
+        return rp_fail(RP_E_SHAPE, "a row of %lld elements is not a whole number of %s blocks of %d", (long long)n,
+                       info->name, info->block_elems);
+    const CustomDtype *type = rp_dtype_custom(dtype);
+    if (type == NULL || type->description.validate == NULL) return RP_OK;
+    for (int64_t i = 0; i < n / info->block_elems; i++)
+        if (!type->description.validate((const char *)row + i * info->block_bytes, type->description.user))
+            return rp_fail(RP_E_FORMAT, "block %lld of a row is not valid in %s", (long long)i, info->name);
+    return RP_OK;
+}
+
 RpTensorView rp_view_contiguous(RpDtype dtype, const int64_t ne[RP_MAX_DIMS], void *data) {
     const RpDtypeInfo *info = rp_dtype_info(dtype);
     if (info == NULL || ne == NULL) return (RpTensorView){0};

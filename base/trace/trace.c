@@ -193,8 +193,9 @@ RpStatus rp_trace_open_sized(const RpTraceOptions *options, size_t options_bytes
     if (o.path != NULL && o.stream != NULL) return rp_fail(RP_E_ARG, "a trace with a path and a stream");
     RpTrace *t = calloc(1, sizeof *t);
     if (t == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a trace");
-    t->o              = o;
-    const RpStatus st = o.path != NULL || o.stream != NULL ? rp_trace_writer_open(&o, &t->writer) : RP_OK;
+    t->o = o;
+    const RpStatus st =
+        o.path != NULL || o.stream != NULL ? rp_trace_writer_open(&o, rp_trace_now(), &t->writer) : RP_OK;
     if (st != RP_OK) {
         free(t);
         return st;

@@ -70,7 +70,7 @@ RP_NODISCARD RpStatus rp_trace_environment(void);
 
 typedef struct TraceWriter TraceWriter;
 
-RP_NODISCARD RpStatus rp_trace_writer_open(const RpTraceOptions *o, TraceWriter **out);
+RP_NODISCARD RpStatus rp_trace_writer_open(const RpTraceOptions *o, int64_t start_ns, TraceWriter **out);
 RP_NODISCARD RpStatus rp_trace_writer_close(TraceWriter *w);
 void                  rp_trace_write(TraceWriter *w, const RpTraceEvent *e);
 void     rp_trace_write_span(TraceWriter *w, const char *category, const char *id, const char *name, int64_t start_ns,

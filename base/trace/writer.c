@@ -263,7 +263,7 @@ static RpStatus check_old(const char *path) {
     return rp_fail(RP_E_ARG, "%s: is no trace, and is not replaced by one", path);
 }
 
-RpStatus rp_trace_writer_open(const RpTraceOptions *o, TraceWriter **out) {
+RpStatus rp_trace_writer_open(const RpTraceOptions *o, int64_t start_ns, TraceWriter **out) {
     *out = NULL;
     if (o->path != NULL) RP_TRY(check_old(o->path));
     TraceWriter *w  = calloc(1, sizeof *w);
@@ -281,7 +281,7 @@ RpStatus rp_trace_writer_open(const RpTraceOptions *o, TraceWriter **out) {
     w->lines    = o->path != NULL && ends_in(o->path, ".jsonl");
     w->most     = o->most_bytes;
     w->pid      = getpid();
-    w->start_ns = rp_trace_now();
+    w->start_ns = start_ns;
     if (o->path != NULL) setvbuf(w->stream, NULL, _IONBF, 0);
     if (!w->lines) put_bytes(w, HEAD, sizeof HEAD - 1);
     put_name(w, "process_name", w->pid, "reprise");

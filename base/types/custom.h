@@ -29,6 +29,9 @@ bool rp_dtype_find_custom(const char *name, RpDtype *out);
 /* The custom type with this number in GGUF files, and its dtype if `out` is not NULL; NULL if there is none. */
 const RpDtypeInfo *rp_custom_of_gguf(uint32_t gguf_type, RpDtype *out);
 
+/* Adds a row to the table; the caller has checked the description and holds the lock of registration. */
+RP_NODISCARD RpStatus rp_custom_add(const RpDtypeDescription *description, RpDtype *out);
+
 /* rp_quantize_row_weighted (base/quantize.h) for a custom type; n is not negative. */
 RP_NODISCARD RpStatus rp_custom_quantize(const CustomDtype *type, const float *x, const float *importance, int64_t n,
                                          void *out);
