@@ -130,6 +130,29 @@ static RpStatus add_thread(RpMatcher *m, Thread t, uint32_t *bits) {
     return RP_OK;
 }
 
+static void forbid(uint32_t *bits, int32_t token) { bits[token / 32] &= ~(1u << (token % 32)); }
+
+/* Corrects a mask: tokens of the grammar are allowed where it asks for them. The lock is held. */
+static RpStatus mask_tokens(RpMatcher *m, uint32_t *bits) {
+    const RpGrammar *g    = m->g;
+    const Place      last = m->places[m->n_places - 1];
+    for (size_t i = 0; i < m->n_foreign; i++) forbid(bits, m->foreign[i]);
+    for (size_t i = 0; i < g->n_tokens; i++) {
+        const int32_t token = g->tokens[i];
+        char          text[TOKEN_TEXT];
+        bool          alive, complete;
+        size_t        first, end;
+        if (token >= m->v->n) continue;
+        rp_token_text(token, text);
+        RP_TRY(rp_matcher_read(m, text, sizeof text, &alive, &complete, &first, &end));
+        if (alive)
+            bits[token / 32] |= 1u << (token % 32);
+        else if (!m->v->is_end[token] || !last.complete)
+            forbid(bits, token);
+    }
+    return RP_OK;
+}
+
 RpStatus rp_matcher_mask(RpMatcher *m, uint32_t *bits) {
     RP_NOT_NULL(m, "m");
     RP_NOT_NULL(bits, "bits");
@@ -141,7 +164,7 @@ RpStatus rp_matcher_mask(RpMatcher *m, uint32_t *bits) {
         for (size_t i = 0; i < m->v->n_end; i++) bits[m->v->end_ids[i] / 32] |= 1u << (m->v->end_ids[i] % 32);
     rp_matcher_lock(m);
     for (uint32_t i = 0; i < last.n_threads && st == RP_OK; i++) st = add_thread(m, m->threads[last.threads + i], bits);
-    if (st == RP_OK) st = rp_matcher_mask_tokens(m, bits);
+    if (st == RP_OK) st = mask_tokens(m, bits);
     rp_matcher_unlock(m);
     return st;
 }

@@ -30,25 +30,3 @@ bool rp_matcher_is_foreign(const RpMatcher *m, int32_t token) {
         if (m->foreign[i] == token) return true;
     return false;
 }
-
-static void forbid(uint32_t *bits, int32_t token) { bits[token / 32] &= ~(1u << (token % 32)); }
-
-RpStatus rp_matcher_mask_tokens(RpMatcher *m, uint32_t *bits) {
-    const RpGrammar *g    = m->g;
-    const Place      last = m->places[m->n_places - 1];
-    for (size_t i = 0; i < m->n_foreign; i++) forbid(bits, m->foreign[i]);
-    for (size_t i = 0; i < g->n_tokens; i++) {
-        const int32_t token = g->tokens[i];
-        char          text[TOKEN_TEXT];
-        bool          alive, complete;
-        size_t        first, end;
-        if (token >= m->v->n) continue;
-        rp_token_text(token, text);
-        RP_TRY(rp_matcher_read(m, text, sizeof text, &alive, &complete, &first, &end));
-        if (alive)
-            bits[token / 32] |= 1u << (token % 32);
-        else if (!m->v->is_end[token] || !last.complete)
-            forbid(bits, token);
-    }
-    return RP_OK;
-}

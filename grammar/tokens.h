@@ -14,7 +14,4 @@ bool rp_grammar_has_token(const RpGrammar *g, int32_t token);
 RP_NODISCARD RpStatus rp_matcher_find_foreign(RpMatcher *m);
 bool                  rp_matcher_is_foreign(const RpMatcher *m, int32_t token);
 
-/* Corrects a mask: tokens of the grammar are allowed where it asks for them. The lock is held. */
-RP_NODISCARD RpStatus rp_matcher_mask_tokens(RpMatcher *m, uint32_t *bits);
-
 #endif

@@ -140,7 +140,8 @@ Rx                    rp_schema_number(Schema *s, const Shape *shape);
 /* Compiles a schema into the grammar; *rule is the rule of its texts. */
 RP_NODISCARD RpStatus rp_schema_rule(RpGrammar *g, const char *schema, size_t n, unsigned flags, uint32_t *rule);
 
-/* A call of the rule for the conjunction, which is made later. Sorts the list. */
+/* rules.c: the rule of a sorted conjunction, and a call of it, which sorts the list. Rules are made later. */
+RP_NODISCARD RpStatus rp_schema_rule_of(Schema *s, const PartList *l, bool first, uint32_t *rule);
 RP_NODISCARD RpStatus rp_schema_value(Schema *s, PartList *l, uint32_t next, uint32_t *node);
 
 /* Pieces of text. */
