@@ -9,8 +9,6 @@
 #include "base/text/utf8.h"
 #include "template/strings.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 typedef struct Lexer {
@@ -22,21 +20,6 @@ typedef struct Lexer {
     TplToken        *tokens;
     size_t           n_tokens, room;
 } Lexer;
-
-RpStatus rp_tpl_fail_at(const TplSource *s, uint32_t at, RpStatus status, const char *fmt, ...) {
-    char    what[768];
-    va_list args;
-    va_start(args, fmt);
-    vsnprintf(what, sizeof what, fmt, args);
-    va_end(args);
-    size_t line = 1, column = 1;
-    for (size_t i = 0; i < at && i < s->n;) {
-        column = s->text[i] == '\n' ? 1 : column + 1;
-        line += s->text[i] == '\n';
-        i += rp_utf8_length(s->text + i, s->n - i);
-    }
-    return rp_fail(status, "%s:%zu:%zu: %s", s->name, line, column, what);
-}
 
 #define lex_fail(l, at, ...) rp_tpl_fail_at((l)->source, (uint32_t)(at), RP_E_FORMAT, __VA_ARGS__)
 

@@ -221,3 +221,9 @@ bool rp_tpl_compare(const TplValue *a, const TplValue *b, int *out) {
     *out = a->list->n < b->list->n ? -1 : a->list->n > b->list->n;
     return true;
 }
+
+TplValue rp_tpl_missing(const TplValue *of, TplString name) {
+    return (TplValue){
+        .type = TPL_UNDEFINED, .missing = {.name = name.p, .n = name.n, .owner = rp_tpl_type_name(of)}
+    };
+}

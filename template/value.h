@@ -115,8 +115,11 @@ const TplValue *rp_tpl_dict_text(const TplDict *d, TplString key);
 bool        rp_tpl_truth(const TplValue *v);
 bool        rp_tpl_equal(const TplValue *a, const TplValue *b);
 const char *rp_tpl_type_name(const TplValue *v); /* Python's, for errors */
-bool        rp_tpl_is_number(const TplValue *v); /* bool, int, float */
-double      rp_tpl_as_double(const TplValue *v);
+
+/* The undefined value of an attribute that `of` lacks. */
+TplValue rp_tpl_missing(const TplValue *of, TplString name);
+bool     rp_tpl_is_number(const TplValue *v); /* bool, int, float */
+double   rp_tpl_as_double(const TplValue *v);
 
 /* -1, 0, 1; false: these types have no order. */
 bool rp_tpl_compare(const TplValue *a, const TplValue *b, int *out);

@@ -1,14 +1,8 @@
-/* Global functions, and the look-up of functions by name. */
+/* Global functions. */
 #include "template/run.h"
 #include "template/time.h"
 
 #include <string.h>
-
-const TplBuiltin *rp_tpl_find(const TplBuiltin *table, size_t n, TplString name) {
-    for (size_t i = 0; i < n; i++)
-        if (rp_tpl_is(name, table[i].name)) return &table[i];
-    return NULL;
-}
 
 static RpStatus whole(TplRun *r, const TplValue *v, int64_t *out) {
     *out = 0;
@@ -86,10 +80,3 @@ static const TplBuiltin globals[] = {
 };
 
 const TplBuiltin *rp_tpl_global(TplString name) { return TPL_FIND(globals, name); }
-
-const TplBuiltin *rp_tpl_filter(TplString name) {
-    const TplBuiltin *found = rp_tpl_find(rp_tpl_text_filters, rp_tpl_n_text_filters, name);
-    if (found == NULL) found = rp_tpl_find(rp_tpl_list_filters, rp_tpl_n_list_filters, name);
-    if (found == NULL) found = rp_tpl_find(rp_tpl_value_filters, rp_tpl_n_value_filters, name);
-    return found;
-}
