@@ -313,17 +313,6 @@ RpStatus rp_engine_cancel(RpEngine *e, uint64_t id) {
 
 size_t rp_engine_pending(const RpEngine *e) { return e != NULL ? e->pending : 0; }
 
-void rp_request_end(Request *r) {
-    RpEngine *e = r->engine;
-    rp_engine_unlink(e, r);
-    rp_request_release(r);
-    e->needs_events -= r->n_events;
-    e->needs_texts -= r->text_room;
-    e->pending--;
-    if (r->cancelled) e->n_cancelled--;
-    rp_request_free(r);
-}
-
 static Request *next_cancelled(const RpEngine *e) {
     for (int i = 0; i < e->n_running; i++)
         if (e->running[i]->cancelled) return e->running[i];

@@ -117,13 +117,15 @@ struct RpEngine {
 /* Blocks that n tokens take. */
 static inline int32_t rp_engine_blocks_of(const RpEngineOptions *o, int32_t n) { return (n + o->block - 1) / o->block; }
 
+/* The shortest runner of replies of n columns or more. */
+static inline int rp_engine_runner(const RpEngine *e, int32_t n) {
+    return rp_engine_find_runner(e->runners, e->replies, n);
+}
+
 /* ---- request.c ---- */
 
 RP_NODISCARD RpStatus rp_request_new(RpEngine *e, const RpRequest *from, Request **out);
 void                  rp_request_free(Request *r);
-
-/* Takes a request out of the engine and frees it. */
-void rp_request_end(Request *r);
 
 /* Tokens that it has still to run. */
 static inline int32_t rp_request_left(const Request *r) { return r->n_tokens - r->n_done; }
@@ -141,10 +143,7 @@ void rp_request_release(Request *r);
  * that was collected from offset `text` on; of a failure also rp_last_error(). */
 void rp_request_event(Request *r, const RpEngineEvent *what, size_t text);
 
-/* ---- schedule.c ---- */
-
-/* Moves requests between waiting and running, and fills e->columns. Takes blocks for them. Errors of a draft model. */
-RP_NODISCARD RpStatus rp_engine_schedule(RpEngine *e);
+/* ---- queue.c ---- */
 
 /* Puts a request into the queue, by its age. */
 void rp_engine_queue(RpEngine *e, Request *r);
@@ -152,19 +151,24 @@ void rp_engine_queue(RpEngine *e, Request *r);
 /* Takes a request out of the queue, or of those that run. */
 void rp_engine_unlink(RpEngine *e, Request *r);
 
-/* How many of the first n blocks of a path of published blocks a request can begin behind. */
-int32_t rp_engine_reach(const RpEngine *e, const int32_t *path, int32_t n);
-
 /* A running request gives up its blocks and waits. */
 void rp_engine_preempt(RpEngine *e, Request *r);
+
+/* Takes a request out of the engine and frees it. */
+void rp_request_end(Request *r);
+
+/* ---- schedule.c ---- */
+
+/* Moves requests between waiting and running, and fills e->columns. Takes blocks for them. Errors of a draft model. */
+RP_NODISCARD RpStatus rp_engine_schedule(RpEngine *e);
+
+/* How many of the first n blocks of a path of published blocks a request can begin behind. */
+int32_t rp_engine_reach(const RpEngine *e, const int32_t *path, int32_t n);
 
 /* ---- step.c ---- */
 
 /* Runs e->columns and samples. */
 RP_NODISCARD RpStatus rp_engine_run(RpEngine *e);
-
-/* The shortest runner of replies of n columns or more. */
-int rp_engine_runner(const RpEngine *e, int32_t n);
 
 /* ---- lookup.c ---- */
 

@@ -33,35 +33,6 @@ static bool goes_before(const RpEngine *e, const Request *a, const Request *b) {
     return of_a != of_b ? of_a > of_b : a->id < b->id;
 }
 
-void rp_engine_queue(RpEngine *e, Request *r) {
-    Request **at = &e->waiting;
-    while (*at != NULL && (*at)->id < r->id) at = &(*at)->next;
-    r->next        = *at;
-    r->waits_since = e->stats.steps;
-    *at            = r;
-}
-
-void rp_engine_unlink(RpEngine *e, Request *r) {
-    Request **at = &e->waiting;
-    while (*at != NULL && *at != r) at = &(*at)->next;
-    if (*at == r) {
-        *at = r->next;
-        return;
-    }
-    for (int i = 0; i < e->n_running; i++)
-        if (e->running[i] == r) {
-            memmove(&e->running[i], &e->running[i + 1], (size_t)(e->n_running - 1 - i) * sizeof(Request *));
-            e->n_running--;
-            return;
-        }
-}
-
-void rp_engine_preempt(RpEngine *e, Request *r) {
-    rp_engine_unlink(e, r);
-    rp_request_release(r);
-    rp_engine_queue(e, r);
-}
-
 /* ---- starting ---- */
 
 int32_t rp_engine_reach(const RpEngine *e, const int32_t *path, int32_t n) {

@@ -6,8 +6,6 @@
 
 #include <string.h>
 
-int rp_engine_runner(const RpEngine *e, int32_t n) { return rp_engine_find_runner(e->runners, e->replies, n); }
-
 /* Columns [first, first + n) of the step, and their runner. */
 typedef struct Part {
     int     runner;
