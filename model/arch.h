@@ -87,6 +87,9 @@ void rp_arch_begin_layers(Builder *b);
 /* Layer b->layer of kind b->kind: x [n_embd, t] -> [n_embd, t]. */
 TensorNode *rp_arch_layer(Builder *b, TensorNode *x);
 
+/* x * by; x itself for a factor of 1. */
+TensorNode *rp_arch_scaled(Builder *b, TensorNode *x, float by, const char *what);
+
 /* All layers of the model, with the embeddings and factors of each: x [n_embd, t] -> [n_embd, t]. */
 TensorNode *rp_arch_layers(Builder *b, TensorNode *x);
 

@@ -3,12 +3,6 @@
 
 #include <string.h>
 
-void rp_reply_append(ReplyBytes *b, const char *text, size_t n) {
-    if (n == 0) return;
-    memcpy(b->p + b->n, text, n);
-    b->n += n;
-}
-
 bool rp_reply_short(ShortText *t, unsigned char c) {
     if (t->n + 1 >= sizeof t->p) return false;
     t->p[t->n++] = (char)c;

@@ -274,6 +274,15 @@ RpStatus rp_request_fold_system(const Json *j, JsonOut *out) {
     return put_request(&(Writer){.j = j, .d = &d, .out = out, .keep = true}, true);
 }
 
+RpStatus rp_request_new_prompt(size_t n, char **text, bool **control) {
+    *text    = malloc(n);
+    *control = malloc(n * sizeof **control);
+    if (*text != NULL && *control != NULL) return RP_OK;
+    free(*text);
+    free(*control);
+    return rp_fail(RP_E_NOMEM, "out of memory for a prompt of %zu bytes", n);
+}
+
 RpStatus rp_describe_marks(const char *mark_word, char **text, bool **control, bool *described) {
     const size_t n_word = strlen(mark_word), n = strlen(*text);
     size_t       room = n + 1, to = 0;

@@ -33,4 +33,7 @@ RP_NODISCARD RpStatus rp_request_describe(const Json *j, Describe *d, JsonOut *o
 /* Puts the marks into a rendered text, which is replaced. *described: it has the description. */
 RP_NODISCARD RpStatus rp_describe_marks(const char *word, char **text, bool **control, bool *described);
 
+/* Room for a prompt of n bytes and for its mask of control tokens. The caller frees both; on failure there is none. */
+RP_NODISCARD RpStatus rp_request_new_prompt(size_t n, char **text, bool **control);
+
 #endif

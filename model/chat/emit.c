@@ -4,6 +4,12 @@
 #include <stdio.h>
 #include <string.h>
 
+void rp_reply_append(ReplyBytes *b, const char *text, size_t n) {
+    if (n == 0) return;
+    memcpy(b->p + b->n, text, n);
+    b->n += n;
+}
+
 static void give(RpReplyParser *p, RpReplyEvent *e) {
     if (p->cancelled || p->on_event == NULL) return;
     if (!p->on_event(e, p->user)) p->cancelled = true;

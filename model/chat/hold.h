@@ -32,7 +32,6 @@ typedef struct Demand {
 } Demand;
 
 void rp_frame_reply(Frame *f, const Demand *d, bool reasoning); /* reasoning: may stand in front */
-void rp_frame_free(Frame *f);
 
 /* frame_calls.c: one call of a tool, with its marks; not of harmony. Then name and parameters alone, of formats that
  * are neither JSON nor harmony; `mark`: with MARK_NAME. */
@@ -47,13 +46,14 @@ void rp_frame_block(Frame *f, const JsonNode *tools, MarkId by);
 
 #define FRAME_GAP "( |(\\r?\\n){1,2}[ \\t]{0,16})?"
 
-/* Pieces for both. */
+/* frame_parts.c: pieces for all three. */
 void         rp_frame_put(Frame *f, RpGrammarPartKind kind, const char *text);
 void         rp_frame_bytes(Frame *f, RpGgufString text);
 void         rp_frame_mark(Frame *f, MarkId m);
 void         rp_frame_own(Frame *f, RpGrammarPartKind kind, JsonOut text); /* takes the text */
 void         rp_frame_schema(Frame *f, const JsonNode *parameters);
 RpGgufString rp_frame_tool(const Json *j, const JsonNode *tool, const JsonNode **parameters);
+void         rp_frame_free(Frame *f);
 
 /* The grammar of a frame, and the marks that are tokens of their own and in no part of it. Frees the frame, also after
  * a failure. The caller frees *grammar. Errors of the frame and of rp_grammar_parts. */

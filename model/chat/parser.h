@@ -168,6 +168,7 @@ void rp_reply_end_call(RpReplyParser *p);         /* gives {} for no arguments *
 void rp_reply_give_end(RpReplyParser *p);
 void rp_reply_arguments(RpReplyParser *p, const char *text, size_t n); /* held back until the call has begun */
 void rp_reply_argument(RpReplyParser *p, unsigned char c);             /* one byte inside of a JSON string, escaped */
+void rp_reply_append(ReplyBytes *b, const char *text, size_t n);       /* what has been reserved */
 
 /* model/calls/call.c */
 void rp_reply_opened(RpReplyParser *p, MarkId by); /* a block of calls begins with this byte or mark */
@@ -178,8 +179,7 @@ void rp_reply_call_ended(RpReplyParser *p);          /* it is complete */
 void rp_reply_section_ended(RpReplyParser *p);
 void rp_reply_leave_call(RpReplyParser *p); /* back to the section, or to text */
 void rp_reply_drop_space(RpReplyParser *p);
-void rp_reply_append(ReplyBytes *b, const char *text, size_t n); /* what has been reserved */
-bool rp_reply_short(ShortText *t, unsigned char c);              /* false: it is too long */
+bool rp_reply_short(ShortText *t, unsigned char c); /* false: it is too long */
 
 /* The syntaxes: which marks they wait for, a byte, a mark, and the end of the reply (true: the call is complete). */
 typedef struct Syntax {

@@ -186,15 +186,6 @@ static void mark_control(const ReplyFormat *f, const char *text, size_t n, bool 
     }
 }
 
-RpStatus rp_request_new_prompt(size_t n, char **text, bool **control) {
-    *text    = malloc(n);
-    *control = malloc(n * sizeof **control);
-    if (*text != NULL && *control != NULL) return RP_OK;
-    free(*text);
-    free(*control);
-    return rp_fail(RP_E_NOMEM, "out of memory for a prompt of %zu bytes", n);
-}
-
 static RpStatus splice(Prompt *p) {
     size_t n = strlen(p->text) + 1, at = 0, from = 0;
     for (size_t i = 0; i < p->n; i++)

@@ -42,9 +42,6 @@ typedef struct RequestStyle {
  * without; RP_E_NOMEM. */
 RP_NODISCARD RpStatus rp_request_put_begun(const Json *j, bool whole, char **text, bool **control, RpChatPrompt *out);
 
-/* Room for a prompt of n bytes and for its mask of control tokens. The caller frees both; on failure there is none. */
-RP_NODISCARD RpStatus rp_request_new_prompt(size_t n, char **text, bool **control);
-
 /* A tool in the form of OpenAI, whatever form it has. */
 void rp_request_write_tool(const Json *j, const JsonNode *tool, JsonOut *out);
 

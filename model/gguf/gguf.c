@@ -387,8 +387,7 @@ static RpStatus new_file(const void *data, size_t bytes, const char *path, RpGgu
     return RP_OK;
 }
 
-/* The same, and what is in it is parsed. */
-static RpStatus open_over(const void *data, size_t bytes, const char *path, RpGgufMap map, RpGgufFile **out) {
+RpStatus rp_gguf_open_over(const void *data, size_t bytes, const char *path, RpGgufMap map, RpGgufFile **out) {
     RpGgufFile *f = NULL;
     RP_TRY(new_file(data, bytes, path, map, &f));
     const RpStatus st = read_file(f);
@@ -400,28 +399,11 @@ static RpStatus open_over(const void *data, size_t bytes, const char *path, RpGg
     return RP_OK;
 }
 
-RpStatus rp_gguf_open_memory(const void *data, size_t bytes, const char *name, RpGgufFile **out) {
-    RP_OUT(out, "out");
-    RP_NOT_NULL(name, "name");
-    if (bytes > 0) RP_NOT_NULL(data, "data");
-    RP_TRY(open_over(data, bytes, name, (RpGgufMap){.fd = -1}, out));
-    const RpStatus st = rp_gguf_refuse_part(*out);
-    if (st == RP_OK) return RP_OK;
-    rp_gguf_close(*out);
-    *out = NULL;
-    return st;
-}
-
 RpStatus rp_gguf_begin_one(const char *path, bool copy, RpGgufFile **out) {
     RpGgufMap map;
     size_t    bytes;
     RP_TRY(rp_gguf_map(path, copy, &map, &bytes));
-    return open_over(map.data, bytes, path, map, out);
-}
-
-RpStatus rp_gguf_begin_file(const char *path, bool copy, RpGgufFile **out) {
-    RP_TRY(rp_gguf_begin_one(path, copy, out));
-    return rp_gguf_join_parts(out, copy);
+    return rp_gguf_open_over(map.data, bytes, path, map, out);
 }
 
 RpStatus rp_gguf_open_part(const char *path, const char *shown, bool copy, RpGgufFile **out) {

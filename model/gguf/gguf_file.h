@@ -70,17 +70,14 @@ RP_NODISCARD RpStatus rp_gguf_open_part(const char *path, const char *shown, boo
 /* Ends the load of a part and gives its memory back. rp_gguf_refuse_output still knows which file it was. */
 RP_NODISCARD RpStatus rp_gguf_forget(RpGgufFile *f);
 
-/* The first step of rp_gguf_begin_load, for a GGUF file or one of its parts alone. */
+/* Parses a file, which may be a part of a split one. Takes ownership of the mapping, also on failure. */
+RP_NODISCARD RpStatus rp_gguf_open_over(const void *data, size_t bytes, const char *path, RpGgufMap map,
+                                        RpGgufFile **out);
+
+/* The same, from a path: the first step of rp_gguf_begin_load, for a GGUF file or one of its parts alone. */
 RP_NODISCARD RpStatus rp_gguf_begin_one(const char *path, bool copy, RpGgufFile **out);
 
-/* Opens the other parts where *file is the first part of a split file, and makes *file the whole. On failure *file is
- * closed, and NULL. RP_E_ARG for another part than the first; RP_E_FORMAT; errors of opening the others. */
-RP_NODISCARD RpStatus rp_gguf_join_parts(RpGgufFile **file, bool copy);
-
-/* RP_E_UNSUPPORTED for a part of a split file, which memory has no others beside. */
-RP_NODISCARD RpStatus rp_gguf_refuse_part(const RpGgufFile *f);
-
-/* rp_gguf_begin_one and rp_gguf_join_parts. */
+/* rp_gguf_begin_one, and where the file is the first part of a split one, the other parts (gguf_split.c). */
 RP_NODISCARD RpStatus rp_gguf_begin_file(const char *path, bool copy, RpGgufFile **out);
 
 /* rp_gguf_open in two steps, for more reading between them: with `copy`, rp_gguf_read_in(f, f->bytes). The second

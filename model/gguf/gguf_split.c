@@ -7,6 +7,7 @@
  *     NAME-00003-of-00003.gguf           tensors 20 .. 29 */
 #include "model/gguf/gguf_file.h"
 
+#include "base/argument.h"
 #include "base/files/split.h"
 
 #include <stdlib.h>
@@ -96,7 +97,9 @@ static RpStatus open_all(RpGgufFile *whole, RpGgufFile *first, Place place, bool
     return join(whole, place);
 }
 
-RpStatus rp_gguf_join_parts(RpGgufFile **file, bool copy) {
+/* Opens the other parts where *file is the first part of a split file, and makes *file the whole. On failure *file is
+ * closed, and NULL. RP_E_ARG for another part than the first; RP_E_FORMAT; errors of opening the others. */
+static RpStatus join_parts(RpGgufFile **file, bool copy) {
     RpGgufFile *first = *file, *whole;
     Place       place;
     RpStatus    st = place_of(first, &place);
@@ -123,10 +126,28 @@ RpStatus rp_gguf_join_parts(RpGgufFile **file, bool copy) {
     return st;
 }
 
-RpStatus rp_gguf_refuse_part(const RpGgufFile *f) {
+RpStatus rp_gguf_begin_file(const char *path, bool copy, RpGgufFile **out) {
+    RP_TRY(rp_gguf_begin_one(path, copy, out));
+    return join_parts(out, copy);
+}
+
+/* RP_E_UNSUPPORTED for a part of a split file, which memory has no others beside. */
+static RpStatus refuse_part(const RpGgufFile *f) {
     Place place;
     RP_TRY(place_of(f, &place));
     if (place.count <= 1) return RP_OK;
     return rp_fail(RP_E_UNSUPPORTED, "%s: part %u of %u of a split file cannot be opened from memory", f->path,
                    place.no + 1, place.count);
+}
+
+RpStatus rp_gguf_open_memory(const void *data, size_t bytes, const char *name, RpGgufFile **out) {
+    RP_OUT(out, "out");
+    RP_NOT_NULL(name, "name");
+    if (bytes > 0) RP_NOT_NULL(data, "data");
+    RP_TRY(rp_gguf_open_over(data, bytes, name, (RpGgufMap){.fd = -1}, out));
+    const RpStatus st = refuse_part(*out);
+    if (st == RP_OK) return RP_OK;
+    rp_gguf_close(*out);
+    *out = NULL;
+    return st;
 }

@@ -57,8 +57,7 @@ RpStatus rp_hf_olmoe_keys(HfModel *m) {
     return experts(m);
 }
 
-/* Experts behind a few dense layers, chosen by a sigmoid with a bias, and shared ones. Layers for multi-token
- * prediction come last in the file, and are left out (names.c). */
+/* Experts behind a few dense layers, chosen by a sigmoid with a bias, and shared ones. */
 RpStatus rp_hf_glm4_moe_keys(HfModel *m) {
     uint32_t n_group;
     bool     norm, qk_norm;

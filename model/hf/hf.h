@@ -219,7 +219,7 @@ RP_NODISCARD RpStatus rp_hf_modules(HfModel *m);
 /* Puts the pooling (modules.c). */
 RP_NODISCARD RpStatus rp_hf_pooling(HfModel *m);
 
-/* Whether each layer has a window. At most HF_MAX_LAYERS layers. */
+/* Whether each layer has a window (windows.c). At most HF_MAX_LAYERS layers. */
 RP_NODISCARD RpStatus rp_hf_windows(const HfModel *m, bool out[HF_MAX_LAYERS]);
 
 RP_NODISCARD RpStatus rp_hf_rope(HfModel *m, uint32_t head_dim, uint32_t n_trained); /* max_position_embeddings */

@@ -208,7 +208,7 @@ static RpStatus check_untyped(const HfModel *m, const JsonNode *scaling) {
     return RP_OK;
 }
 
-static bool is_gemma4(const HfModel *m) { return m->family->heads == rp_hf_gemma4_heads; } /* or its assistant */
+static bool is_gemma4(const HfModel *m) { return strncmp(m->family->arch, "gemma4", 6) == 0; } /* or its assistant */
 
 /* Older files of Phi 3 call it "su" or "yarn". */
 static bool is_longrope(const HfModel *m, const JsonNode *type) {

@@ -83,20 +83,6 @@ static RpStatus load_types(RpTokenizer *tk, const RpGgufFile *f) {
     return RP_OK;
 }
 
-RpStatus rp_tokenizer_load_id(const RpTokenizer *tk, const RpGgufFile *f, const char *key, int32_t *out) {
-    uint32_t id = UINT32_MAX;
-    RP_TRY(rp_gguf_get_u32(f, key, &id));
-    if (id == UINT32_MAX) { /* absent, or "none" as some files write it */
-        if (rp_gguf_find(f, key) != NULL) *out = -1;
-        return RP_OK;
-    }
-    if (id >= (uint32_t)tk->n_vocab)
-        return rp_fail(RP_E_FORMAT, "%s: %s is %u, the vocabulary has %d tokens", rp_gguf_path(f), key, id,
-                       tk->n_vocab);
-    *out = (int32_t)id;
-    return RP_OK;
-}
-
 /* Tokens that are recognised in raw text by their exact text. */
 static bool is_special(const RpTokenizer *tk, int32_t id) {
     const TokenType t = tk->types[id];
@@ -228,6 +214,7 @@ static RpStatus load(RpTokenizer *tk, const RpGgufFile *f) {
     RP_TRY(load_types(tk, f));
     RP_TRY(bpe ? rp_bpe_load(tk, f) : tk->words ? rp_wordpiece_load(tk, f) : rp_spm_load(tk, f));
     if (unigram) RP_TRY(rp_unigram_load(tk, f));
+    if (unigram && rp_gguf_find(f, "tokenizer.hf.log_probs") == NULL) RP_TRY(rp_charsmap_load(tk, f));
     if (tk->normalizes) tk->add_bos = false, tk->add_eos = true; /* of T5; those of other families say it */
     const bool all_said = rp_gguf_find(f, "tokenizer.hf.special_tokens") != NULL; /* what is absent there is none */
     const bool plain    = !bpe && !unigram && !tk->gemma4 && !tk->words;

@@ -51,8 +51,7 @@ RpStatus rp_unigram_load(RpTokenizer *tk, const RpGgufFile *f) {
         tk->log_probs = malloc((size_t)tk->n_vocab * sizeof *tk->log_probs);
         if (tk->log_probs == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory for a tokenizer", rp_gguf_path(f));
         take_scores(tk);
-        RP_TRY(check_lengths(tk, f));
-        return rp_charsmap_load(tk, f);
+        return check_lengths(tk, f);
     }
     if (v->type != RP_GGUF_ARRAY || v->elem_type != RP_GGUF_F64 || v->n != (uint64_t)tk->n_vocab)
         return rp_fail(RP_E_FORMAT, "%s: tokenizer.hf.log_probs is not an f64 for each of the %d tokens",

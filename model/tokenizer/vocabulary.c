@@ -16,6 +16,20 @@ char *rp_tokenizer_bytes(RpTokenizer *tk, size_t n) {
     return p;
 }
 
+RpStatus rp_tokenizer_load_id(const RpTokenizer *tk, const RpGgufFile *f, const char *key, int32_t *out) {
+    uint32_t id = UINT32_MAX;
+    RP_TRY(rp_gguf_get_u32(f, key, &id));
+    if (id == UINT32_MAX) { /* absent, or "none" as some files write it */
+        if (rp_gguf_find(f, key) != NULL) *out = -1;
+        return RP_OK;
+    }
+    if (id >= (uint32_t)tk->n_vocab)
+        return rp_fail(RP_E_FORMAT, "%s: %s is %u, the vocabulary has %d tokens", rp_gguf_path(f), key, id,
+                       tk->n_vocab);
+    *out = (int32_t)id;
+    return RP_OK;
+}
+
 /* ---- tokens to text, and properties ---- */
 
 /* Control and unknown tokens print nothing unless `special`. */
