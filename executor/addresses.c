@@ -191,26 +191,6 @@ RpStatus rp_executor_read(RpExecutor *e, const TensorNode *node, void *out, size
     return e->backend->copy(e, out, rp_executor_address(e, rp_plan_ref(e->plan, node)), bytes, true);
 }
 
-static RpStatus run_part(RpExecutor *e, void *arg) {
-    const StepPart *part = arg;
-    return e->backend->run_steps(e, part->first, part->end);
-}
-
-RpStatus rp_executor_run_steps(RpExecutor *e, int first, int end) {
-    RP_NOT_NULL(e, "exec");
-
-    if (e->plugin != NULL) return rp_plugin_refuse(e, "a run in parts");
-    if (first < 0 || end < first || end > e->plan->n_steps)
-        return rp_fail(RP_E_ARG, "steps %d to %d: the plan has %d", first, end, e->plan->n_steps);
-    if (first != 0 && first != e->n_done)
-        return rp_fail(RP_E_ARG, "steps from %d on: the next is %d, or 0 for a new run", first, e->n_done);
-    StepPart part = {.run = "part of a run", .name = "part", .first = first, .end = end};
-    e->n_done     = 0; /* after a failure no node has its value */
-    RP_TRY(rp_executor_step(e, &part, run_part, &part));
-    e->n_done = end;
-    return RP_OK;
-}
-
 RpStatus rp_executor_set_at(RpExecutor *e, const TensorNode *node, size_t offset, const void *data, size_t bytes) {
     RP_NOT_NULL(e, "exec");
     RP_NOT_NULL(node, "node");
@@ -233,4 +213,12 @@ RpStatus rp_executor_put_step(RpExecutor *e, const void *step) {
     if (step == NULL) return RP_OK;
     const RpTensorView v = rp_node_view(e->step);
     return rp_executor_set(e, e->step, step, rp_view_extent_bytes(&v));
+}
+
+RpStatus rp_executor_roll_back(RpExecutor *e, const ExecPlan *weights, RpStatus st) {
+    char text[512];
+    snprintf(text, sizeof text, "%s", rp_last_error());
+    const RpStatus again = e->backend->rebind(e, weights); /* if it fails, the next run tries again */
+    (void)again;
+    return rp_fail(st, "%s", text);
 }

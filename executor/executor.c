@@ -1,5 +1,5 @@
 /* Executors, without the details of a backend: opening, running, rebinding. */
-#include "executor/backend.h"
+#include "executor/plugin.h"
 
 #include "base/argument.h"
 
@@ -125,17 +125,6 @@ RpStatus rp_executor_open_sized(const ExecPlan *plan, const RpExecutorOptions *o
     return open_executor(plan, &o, out);
 }
 
-/* While other memory than the loop's is bound, replies are replayed, and the executor says so (I10). */
-void rp_executor_info_sized(const RpExecutor *e, RpExecutorInfo *out, size_t out_bytes) {
-    RpExecutorInfo info = {0};
-    if (e != NULL) info = e->info;
-    if (e != NULL && info.mode == RP_MODE_LOOP && !rp_executor_loops(e)) {
-        info.mode   = RP_MODE_REPLAY;
-        info.reason = "replay instead of loop: other states or weights are bound than those of the loop, or a tensor";
-    }
-    rp_sized_out(out, out_bytes, e != NULL ? &info : NULL, sizeof info);
-}
-
 int rp_executor_n_threads(const RpExecutor *e) { return e != NULL ? e->info.n_threads : 0; }
 
 static RpStatus run(RpExecutor *e, void *arg) {
@@ -148,6 +137,26 @@ RpStatus rp_executor_run(RpExecutor *e) {
     e->n_done = 0;
     RP_TRY(e->meanwhile != NULL ? rp_executor_step_with_calls(e, run, NULL) : rp_executor_step(e, NULL, run, NULL));
     e->n_done = e->plan->n_steps;
+    return RP_OK;
+}
+
+static RpStatus run_part(RpExecutor *e, void *arg) {
+    const StepPart *part = arg;
+    return e->backend->run_steps(e, part->first, part->end);
+}
+
+RpStatus rp_executor_run_steps(RpExecutor *e, int first, int end) {
+    RP_NOT_NULL(e, "exec");
+
+    if (e->plugin != NULL) return rp_plugin_refuse(e, "a run in parts");
+    if (first < 0 || end < first || end > e->plan->n_steps)
+        return rp_fail(RP_E_ARG, "steps %d to %d: the plan has %d", first, end, e->plan->n_steps);
+    if (first != 0 && first != e->n_done)
+        return rp_fail(RP_E_ARG, "steps from %d on: the next is %d, or 0 for a new run", first, e->n_done);
+    StepPart part = {.run = "part of a run", .name = "part", .first = first, .end = end};
+    e->n_done     = 0; /* after a failure no node has its value */
+    RP_TRY(rp_executor_step(e, &part, run_part, &part));
+    e->n_done = end;
     return RP_OK;
 }
 
@@ -269,14 +278,6 @@ static void point_to_states(RpExecutor *e, const RpExecutorStates *s) {
         e->states[i] = s != NULL ? s->memory[n] : e->default_states[i];
     }
     e->bound = s;
-}
-
-RpStatus rp_executor_roll_back(RpExecutor *e, const ExecPlan *weights, RpStatus st) {
-    char text[512];
-    snprintf(text, sizeof text, "%s", rp_last_error());
-    const RpStatus again = e->backend->rebind(e, weights); /* if it fails, the next run tries again */
-    (void)again;
-    return rp_fail(st, "%s", text);
 }
 
 RpStatus rp_executor_states_bind(RpExecutor *e, RpExecutorStates *s) {

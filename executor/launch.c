@@ -1,7 +1,9 @@
-/* The description of a step of a plan, without the launches that a backend adds; names of launch modes. */
+/* How an executor launches: names of modes, what an executor runs on, and the description of a step of a plan without
+ * the launches that a backend adds. */
 #include "executor/backend.h"
 
 #include "base/argument.h"
+#include "base/sized.h"
 
 #include <string.h>
 
@@ -29,4 +31,15 @@ RpStatus rp_executor_describe(const ExecPlan *plan, int i, RpStepLaunch *out) {
                           .bytes      = rp_plan_step_bytes(plan, i),
                           .n_barriers = rp_cpu_needs(plan->steps[i].op, &plan->steps[i].args).phases};
     return RP_OK;
+}
+
+/* While other memory than the loop's is bound, replies are replayed, and the executor says so (I10). */
+void rp_executor_info_sized(const RpExecutor *e, RpExecutorInfo *out, size_t out_bytes) {
+    RpExecutorInfo info = {0};
+    if (e != NULL) info = e->info;
+    if (e != NULL && info.mode == RP_MODE_LOOP && !rp_executor_loops(e)) {
+        info.mode   = RP_MODE_REPLAY;
+        info.reason = "replay instead of loop: other states or weights are bound than those of the loop, or a tensor";
+    }
+    rp_sized_out(out, out_bytes, e != NULL ? &info : NULL, sizeof info);
 }

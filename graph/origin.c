@@ -1,8 +1,6 @@
 /* Records and reads where nodes come from (reprise/graph.h, "where a node comes from"). */
 #include "graph/origin.h"
 
-enum { PASS_BITS = 64 };
-
 void rp_origin_note_pass(TensorNode *node) {
     node->passes[node->graph->pass / PASS_BITS] |= (uint64_t)1 << node->graph->pass % PASS_BITS;
 }
@@ -49,11 +47,4 @@ const TensorNode *rp_node_origin(const TensorNode *node, int i) {
     const NodeOrigin *o = node->origins;
     for (; o != NULL && i > 0; i--) o = o->next;
     return o != NULL ? o->node : NULL;
-}
-
-const char *rp_node_pass(const TensorNode *node, int i) {
-    if (node == NULL || i < 0) return NULL;
-    for (int p = 0; p < rp_pass_count(); p++)
-        if ((node->passes[p / PASS_BITS] >> p % PASS_BITS & 1) != 0 && i-- == 0) return rp_pass_name(p);
-    return NULL;
 }

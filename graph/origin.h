@@ -10,6 +10,8 @@
 
 #include "graph/graph.h"
 
+enum { PASS_BITS = 64 }; /* of a word of TensorNode.passes */
+
 struct NodeOrigin {
     const TensorNode *node; /* built; a pass may have taken it out of the graph */
     NodeOrigin       *next;

@@ -9,6 +9,7 @@
 #include "base/argument.h"
 
 #include "base/sized.h"
+#include "graph/origin.h"
 #include "graph/patterns.h"
 #include "reprise/options.h"
 
@@ -60,6 +61,13 @@ static PassRow pass_at(int i) {
 int         rp_pass_count(void) { return N_BUILT_IN + n_custom; }
 const char *rp_pass_name(int i) { return i >= 0 && i < rp_pass_count() ? pass_at(i).name : NULL; }
 const char *rp_pass_help(int i) { return i >= 0 && i < rp_pass_count() ? pass_at(i).help : NULL; }
+
+const char *rp_node_pass(const TensorNode *node, int i) {
+    if (node == NULL || i < 0) return NULL;
+    for (int p = 0; p < rp_pass_count(); p++)
+        if ((node->passes[p / PASS_BITS] >> p % PASS_BITS & 1) != 0 && i-- == 0) return rp_pass_name(p);
+    return NULL;
+}
 
 static RpStatus no_such_pass(const char *text, size_t len) {
     char   names[1024] = "";

@@ -8,7 +8,7 @@
  *
  * A third graph has the steps before the sampler, for tokens whose mask the host makes meanwhile (held.c).
  *
- * With other KV caches or weights bound, the captured nodes get the new addresses (capture.c). */
+ * With other KV caches or weights bound, the captured nodes get the new addresses (bind.c). */
 #ifndef EXECUTOR_CUDA_CUDA_H
 #define EXECUTOR_CUDA_CUDA_H
 
@@ -275,7 +275,7 @@ void                 *rp_cuda_weight(RpExecutor *e, const void *host);
 RP_NODISCARD RpStatus rp_cuda_check_whole(const CudaDevice *d, const ExecPlan *plan);
 
 /* After a rebind (c->stale): fills the steps' arguments with the addresses that are bound now and repoints the
- * captured nodes. */
+ * captured nodes. On a mismatch no node is changed. */
 RP_NODISCARD RpStatus rp_cuda_update_addresses(CudaExecutor *c);
 
 /* Sets c->blas if the plan has products for cuBLASLt and REPRISE_BLAS allows it. An unavailable library leaves it
@@ -354,8 +354,6 @@ RP_NODISCARD RpStatus rp_cuda_instantiate(CudaDevice *d, cudaGraph_t graph, cons
  * weights serves one type only. */
 RP_NODISCARD RpStatus rp_cuda_capture(CudaExecutor *c);
 void                  rp_cuda_capture_free(CudaExecutor *c);
-/* Gives the captured nodes the addresses in c->base.args. On a mismatch no node is changed. */
-RP_NODISCARD RpStatus rp_cuda_repoint(CudaExecutor *c);
 RP_NODISCARD RpStatus rp_cuda_launch_of(const RpExecutor *e, int step, RpStepLaunch *out);
 
 /* Mode loop (loop.c). RP_E_NOT_AVAILABLE with a driver that has no WHILE nodes. */
