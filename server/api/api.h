@@ -28,7 +28,7 @@ typedef struct ApiFormat ApiFormat;
 
 /* A request to an engine, in whatever format it came. */
 typedef struct ApiRequest {
-    const ApiFormat *format;
+    const ApiFormat *format; /* of the answer; NULL for a request whose tokens are only counted */
     ApiKind          kind;
     char            *model; /* a name, or NULL */
     json_t          *chat;  /* API_CHAT: RpChatOptions.json, with messages, tools, tool_choice, response_format, and the
@@ -91,8 +91,10 @@ void api_answer_end(ApiAnswer *a, Bytes *out); /* writes the last events of a st
 
 struct ApiFormat {
     const char *path; /* "/v1/chat/completions" */
-    /* Reads a body. `defaults` has the sampler, max_tokens and budget of the server. False: *error says why. */
-    bool (*parse)(const json_t *body, const ApiRequest *defaults, ApiRequest *out, ApiError *error);
+    /* Reads a body; `format` is this one. `defaults` has the sampler, max_tokens and budget of the server. False:
+     * *error says why. */
+    bool (*parse)(const ApiFormat *format, const json_t *body, const ApiRequest *defaults, ApiRequest *out,
+                  ApiError *error);
     void (*begin)(ApiAnswer *a, Bytes *out); /* of api_answer_begin; or NULL */
     void (*event)(ApiAnswer *a, int choice, const RpReplyEvent *e, Bytes *out);
     void (*end_choice)(ApiAnswer *a, int choice, const ApiEnd *end, Bytes *out);

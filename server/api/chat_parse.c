@@ -194,7 +194,8 @@ static bool read_request(Chat *chat, const json_t *body, ApiRequest *r, ApiError
            api_read_stop(body, "stop", r, e) && read_logprobs(body, r, e) && read_chat(chat, body, r, e);
 }
 
-bool api_chat_parse(const json_t *body, const ApiRequest *defaults, ApiRequest *out, ApiError *error) {
-    api_request_begin(&api_chat, defaults, out);
+bool api_chat_parse(const ApiFormat *format, const json_t *body, const ApiRequest *defaults, ApiRequest *out,
+                    ApiError *error) {
+    api_request_begin(format, defaults, out);
     return chat_read(read_request, body, out, error);
 }

@@ -78,8 +78,9 @@ static bool read_completion(const json_t *body, ApiRequest *r, ApiError *e) {
            read_suffix(body, r, e) && api_read_schema(body, r, e);
 }
 
-bool api_completion_parse(const json_t *body, const ApiRequest *defaults, ApiRequest *out, ApiError *error) {
-    api_request_begin(&api_completion, defaults, out);
+bool api_completion_parse(const ApiFormat *format, const json_t *body, const ApiRequest *defaults, ApiRequest *out,
+                          ApiError *error) {
+    api_request_begin(format, defaults, out);
     if (read_completion(body, out, error)) return true;
     api_request_free(out);
     return false;

@@ -6,10 +6,15 @@
 
 extern const ApiFormat api_chat, api_completion, api_responses, api_messages, api_infill;
 
-bool api_chat_parse(const json_t *body, const ApiRequest *defaults, ApiRequest *out, ApiError *error);
-bool api_completion_parse(const json_t *body, const ApiRequest *defaults, ApiRequest *out, ApiError *error);
-bool api_responses_parse(const json_t *body, const ApiRequest *defaults, ApiRequest *out, ApiError *error);
-bool api_messages_parse(const json_t *body, const ApiRequest *defaults, ApiRequest *out, ApiError *error);
-bool api_infill_parse(const json_t *body, const ApiRequest *defaults, ApiRequest *out, ApiError *error);
+bool api_chat_parse(const ApiFormat *format, const json_t *body, const ApiRequest *defaults, ApiRequest *out,
+                    ApiError *error);
+bool api_completion_parse(const ApiFormat *format, const json_t *body, const ApiRequest *defaults, ApiRequest *out,
+                          ApiError *error);
+bool api_responses_parse(const ApiFormat *format, const json_t *body, const ApiRequest *defaults, ApiRequest *out,
+                         ApiError *error);
+bool api_messages_parse(const ApiFormat *format, const json_t *body, const ApiRequest *defaults, ApiRequest *out,
+                        ApiError *error);
+bool api_infill_parse(const ApiFormat *format, const json_t *body, const ApiRequest *defaults, ApiRequest *out,
+                      ApiError *error);
 
 #endif

@@ -51,8 +51,9 @@ static bool read_infill(const json_t *body, ApiRequest *r, ApiError *e) {
     return r->prompts != NULL ? read_extra(body, r->prompts, e) : api_no_memory(e);
 }
 
-bool api_infill_parse(const json_t *body, const ApiRequest *defaults, ApiRequest *out, ApiError *error) {
-    api_request_begin(&api_infill, defaults, out);
+bool api_infill_parse(const ApiFormat *format, const json_t *body, const ApiRequest *defaults, ApiRequest *out,
+                      ApiError *error) {
+    api_request_begin(format, defaults, out);
     if (read_infill(body, out, error)) return true;
     api_request_free(out);
     return false;

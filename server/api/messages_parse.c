@@ -257,12 +257,13 @@ static bool read_request(Chat *chat, const json_t *body, ApiRequest *r, ApiError
     return read_counted(chat, body, r, e);
 }
 
-bool api_messages_parse(const json_t *body, const ApiRequest *defaults, ApiRequest *out, ApiError *error) {
-    api_request_begin(&api_messages, defaults, out);
+bool api_messages_parse(const ApiFormat *format, const json_t *body, const ApiRequest *defaults, ApiRequest *out,
+                        ApiError *error) {
+    api_request_begin(format, defaults, out);
     return chat_read(read_request, body, out, error);
 }
 
 bool api_count_tokens_parse(const json_t *body, const ApiRequest *defaults, ApiRequest *out, ApiError *error) {
-    api_request_begin(&api_messages, defaults, out);
+    api_request_begin(NULL, defaults, out);
     return chat_read(read_counted, body, out, error);
 }

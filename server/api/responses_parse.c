@@ -190,7 +190,8 @@ static bool read_request(Chat *chat, const json_t *body, ApiRequest *r, ApiError
            chat_variables(chat, body, effort, e) && keep(body, r, e);
 }
 
-bool api_responses_parse(const json_t *body, const ApiRequest *defaults, ApiRequest *out, ApiError *error) {
-    api_request_begin(&api_responses, defaults, out);
+bool api_responses_parse(const ApiFormat *format, const json_t *body, const ApiRequest *defaults, ApiRequest *out,
+                         ApiError *error) {
+    api_request_begin(format, defaults, out);
     return chat_read(read_request, body, out, error);
 }

@@ -14,7 +14,7 @@ static bool parse(Job *j, ApiError *error) {
     if (!api_body_read(j->body, j->n_body, &j->json, error)) return false;
     free(j->body);
     j->body = NULL;
-    if (!j->format->parse(j->json, &j->work->defaults, &r, error)) return false;
+    if (!j->format->parse(j->format, j->json, &j->work->defaults, &r, error)) return false;
     json_decref(j->json);
     j->json   = NULL;
     j->parsed = true;

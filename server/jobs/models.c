@@ -115,7 +115,7 @@ static RpStatus start_load(Model *m) {
     if (m->joinable) pthread_join(m->thread, NULL); /* it has ended */
     m->state    = MODEL_LOADING;
     m->error[0] = '\0';
-    const int e = pthread_create(&m->thread, NULL, worker_main, m);
+    const int e = pthread_create(&m->thread, NULL, m->work->worker, m);
     m->joinable = e == 0;
     if (e == 0) return RP_OK;
     m->state = MODEL_UNLOADED;

@@ -14,35 +14,34 @@ struct ModelManifest {
 };
 
 /* The texts of *info are the engine's, which may be opened again. */
-static RpStatus fill(const Model *m, ModelManifest *out) {
-    const ServerOptions  *o    = m->work->options;
-    const RpEngineOptions e    = worker_engine_options(m, m->model);
-    const RpExecutorInfo  info = rp_engine_info(m->engine);
-    Manifest             *x    = &out->m;
-    *x                         = *o->manifest;
+static RpStatus fill(const Model *m, const RpEngineOptions *e, ModelManifest *out) {
+    const ServerOptions *o    = m->work->options;
+    const RpExecutorInfo info = rp_engine_info(m->engine);
+    Manifest            *x    = &out->m;
+    *x                        = *o->manifest;
     RP_TRY(manifest_run(x, &info, rp_engine_step_plan(m->engine)));
     snprintf(out->device, sizeof out->device, "%s", info.device);
     snprintf(out->device_name, sizeof out->device_name, "%s", info.device_name);
     x->device       = out->device;
     x->device_name  = out->device_name;
     x->n_ctx        = m->n_ctx;
-    x->n_seq        = e.n_seq;
-    x->cache_tokens = e.cache_tokens;
-    x->step_tokens  = e.step_tokens;
+    x->n_seq        = e->n_seq;
+    x->cache_tokens = e->cache_tokens;
+    x->step_tokens  = e->step_tokens;
     x->n_draft      = o->n_draft;
-    x->n_mtp        = e.n_mtp;
+    x->n_mtp        = e->n_mtp;
     x->tokenizer    = o->manifest_text ? rp_model_tokenizer(m->model) : NULL;
-    if (e.draft == NULL) x->draft = (ManifestFile){0};
+    if (e->draft == NULL) x->draft = (ManifestFile){0};
     if (o->model == NULL || m != &m->work->models[0]) x->n_loras = 0;
     RP_TRY(manifest_check_path(m->path));
     return manifest_file(m->path, &x->model);
 }
 
-RpStatus record_model(Model *m) {
+RpStatus record_model(Model *m, const RpEngineOptions *engine) {
     if (m->work->manifests == NULL) return RP_OK;
     m->manifest = calloc(1, sizeof *m->manifest);
     if (m->manifest == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a manifest");
-    return fill(m, m->manifest);
+    return fill(m, engine, m->manifest);
 }
 
 void record_free(Model *m) {

@@ -4,8 +4,9 @@
 
 #include "server/jobs/work.h"
 
-/* For the worker: fills in Model.manifest when the engine is open, without --manifest-dir nothing. Reads the file. */
-RP_NODISCARD RpStatus record_model(Model *m);
+/* For the worker: fills in Model.manifest when the engine is open with these options, without --manifest-dir nothing.
+ * Reads the file. */
+RP_NODISCARD RpStatus record_model(Model *m, const RpEngineOptions *engine);
 void                  record_free(Model *m);
 
 /* The sampler of the choice tells its tokens. */

@@ -92,14 +92,15 @@ struct Work {
     pthread_cond_t       changed; /* a model was unloaded */
     Model               *models;
     int                  n_models;
-    size_t               bytes;    /* of all that are loaded */
-    bool                 stopping; /* nothing is loaded any more */
-    atomic_int           n_jobs;   /* that have not ended */
-    Lane                 prepare, slow, traces;
-    ServerTrace          trace;
-    pthread_mutex_t      ready_lock;
-    Job                 *ready_first, *ready_last;
-    int                  wake_fd; /* eventfd of the event loop */
+    void *(*worker)(void *model); /* the thread of each model: worker_main */
+    size_t          bytes;        /* of all that are loaded */
+    bool            stopping;     /* nothing is loaded any more */
+    atomic_int      n_jobs;       /* that have not ended */
+    Lane            prepare, slow, traces;
+    ServerTrace     trace;
+    pthread_mutex_t ready_lock;
+    Job            *ready_first, *ready_last;
+    int             wake_fd; /* eventfd of the event loop */
 };
 
 /* Finds the models and starts the lanes; the model of the options is loaded. The caller frees *w with work_close, also
@@ -132,6 +133,10 @@ const char *work_health(Work *w);
 /* Whether the model of the options could not be loaded, with the reason. */
 bool work_first_failed(Work *w, char why[512]);
 
+/* lanes.c */
+RP_NODISCARD RpStatus lane_start(Lane *l);
+void                  lane_stop(Lane *l);
+
 void work_prepare(Job *j); /* to the lane that prepares */
 void work_slowly(Job *j);  /* to that of slow jobs */
 void work_trace(Job *j);   /* to that of traces; the job fails with status 409 if there is one already */
@@ -143,11 +148,12 @@ bool work_acquire(Job *j, const char *name);
 /* To the worker of the job's model. */
 void work_submit(Job *j);
 
+/* queue.c */
+void queue_put(JobQueue *q, Job *j);
+Job *queue_take(JobQueue *q);
 void work_push_ready(Job *j);
 Job *work_pop_ready(Work *w); /* with a reference that the caller releases */
 void work_wake(Work *w);
-void queue_put(JobQueue *q, Job *j);
-Job *queue_take(JobQueue *q);
 
 /* report.c */
 void work_metrics(Work *w, Bytes *out);
@@ -155,14 +161,18 @@ void work_metrics(Work *w, Bytes *out);
 /* Opens a model and plans its engine, without allocating it. */
 RP_NODISCARD RpStatus work_check_model(Model *m);
 
+/* load.c: opens what a model has, or frees it. */
+RP_NODISCARD RpStatus worker_load(Model *m);
+void                  worker_unload(Model *m);
+
+/* Whether it is the model of the command line, and none of --models-dir. */
+bool worker_is_named(const Model *m);
+
 /* Makes the chat template of a model that is open: the one that --template gives, or else the model's own. If the model
  * has none that can be run, it returns RP_OK with *out NULL, and the latest error says why. It fails only if the
  * template of --template cannot be run. *source lives as long as the model. */
 RP_NODISCARD RpStatus worker_chat_template(const Model *m, const RpModel *model, RpChatTemplate **out,
                                            RpGgufString *source);
-
-/* worker.c: the thread of a model. */
-void *worker_main(void *model);
 
 /* The options of the server for the engine of m, which is open as `model`. The model of -m has all of them; others have
  * no draft model, and a context no longer than they were trained for. */
@@ -174,6 +184,9 @@ void worker_keep_stats(Model *m);
 
 /* Opens the engine of a model; the log warns of a fallback. */
 RP_NODISCARD RpStatus worker_open_engine(Model *m);
+
+/* worker.c: the thread of a model. */
+void *worker_main(void *model);
 
 /* run.c: jobs on an engine. */
 void run_start(Model *m, Job *j);

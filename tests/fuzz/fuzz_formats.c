@@ -174,7 +174,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     ApiRequest     r;
     bool           ok = api_body_read((const char *)text, n, &body, &error);
     if (ok && kind < N_PATHS) {
-        ok = api_format_of(paths[kind])->parse(body, &defaults, &r, &error);
+        ok = api_format_of(paths[kind])->parse(api_format_of(paths[kind]), body, &defaults, &r, &error);
         if (ok) {
             answer(&r, left > 0 ? nul + 1 : text, left);
             api_request_free(&r);

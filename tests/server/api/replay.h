@@ -150,7 +150,7 @@ static inline int replay_body(const ApiFormat *f, const json_t *body, const json
     const ApiOrigin  origin   = replay_origin(tokenizer);
     ApiRequest       r;
     ApiError         error;
-    if (!f->parse(body, &defaults, &r, &error)) {
+    if (!f->parse(f, body, &defaults, &r, &error)) {
         f->error_body(&error, out);
         return error.status;
     }

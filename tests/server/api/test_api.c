@@ -67,8 +67,8 @@ static const char *check_request(const json_t *line, char *why, size_t room) {
     ApiRequest r;
     ApiError   error;
     json_t    *parsed = NULL, *got;
-    const bool ok     = api_body_read(body, strlen(body), &parsed, &error) && f->parse(parsed, &defaults, &r, &error);
-    got               = ok ? request_json(&r) : json_pack("{s:s, s:s}", "error", error.message, "param", error.param);
+    const bool ok = api_body_read(body, strlen(body), &parsed, &error) && f->parse(f, parsed, &defaults, &r, &error);
+    got           = ok ? request_json(&r) : json_pack("{s:s, s:s}", "error", error.message, "param", error.param);
     if (ok) api_request_free(&r);
     json_decref(parsed);
     free(body);

@@ -194,7 +194,7 @@ static json_t *chat_of(const char *name, const char *path) {
     snprintf(full, sizeof full, RP_SOURCE_DIR "/tests/server/data/%s", name);
     json_t *body = json_load_file(full, 0, NULL);
     cr_assert_not_null(body, "%s", full);
-    cr_assert(api_format_of(path)->parse(body, &defaults, &r, &error), "%s", error.message);
+    cr_assert(api_format_of(path)->parse(api_format_of(path), body, &defaults, &r, &error), "%s", error.message);
     json_t *chat = json_incref(r.chat);
     json_decref(body), api_request_free(&r);
     return chat;
