@@ -2,8 +2,6 @@
  * by those of its folder and its name. */
 #include "cli/options/files.h"
 
-#include "cli/options/parse.h"
-
 #include "cli/terminal/message.h"
 
 #include "reprise/options.h"
@@ -159,10 +157,10 @@ static bool compare(const char *command, const FileList *list) {
     return true;
 }
 
-ParseResult cli_check_files(const Command *command) {
+ParseResult cli_check_files(const Command *command, const Option *common, size_t n_common) {
     FileList list = {0};
     for (size_t i = 0; i < command->n_options; i++) add_option(&list, &command->options[i]);
-    for (size_t i = 0; i < N_COMMON_OPTIONS; i++) add_option(&list, &cli_common_options[i]);
+    for (size_t i = 0; i < n_common; i++) add_option(&list, &common[i]);
     if (command->files != NULL) command->files(&list);
     const char *trace = rp_option(RP_OPT_TRACE);
     if (trace[0] != '\0' && cli_trace == NULL) cli_files_add(&list, FILE_WRITTEN, rp_option_name(RP_OPT_TRACE), trace);

@@ -274,7 +274,8 @@ ParseResult cli_parse(const Command *command, int argc, char *const argv[]) {
         if (!parse_positional(command, argv[i], &model)) return PARSE_ERROR;
         i++;
     }
-    return check_needed(command, model) ? cli_check_files(command) : PARSE_ERROR;
+    if (!check_needed(command, model)) return PARSE_ERROR;
+    return cli_check_files(command, cli_common_options, N_COMMON_OPTIONS);
 }
 
 int cli_parse_color(int argc, char *const argv[]) {

@@ -52,6 +52,9 @@ typedef struct PageWriter {
     bool    base_names, failed; /* failed: memory was missing */
 } PageWriter;
 
+/* A string of JSON, NULL without memory. Each byte of a path that is not UTF-8 becomes U+FFFD. */
+json_t *cli_page_new_string(const char *text);
+
 /* The index of a text in "strings". */
 int cli_page_string(PageWriter *w, const char *text);
 

@@ -8,32 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A string of JSON. Each byte of a path that is not UTF-8 becomes U+FFFD. */
-static json_t *new_string(const char *text) {
-    json_t *string = json_string(text);
-    Text    json   = {0};
-    FILE   *f      = string == NULL ? open_memstream(&json.bytes, &json.n) : NULL;
-    if (f == NULL) return string;
-    rp_put_json_string(text, strlen(text), f);
-    if (fclose(f) == 0) string = json_loadb(json.bytes, json.n, JSON_DECODE_ANY, NULL);
-    free(json.bytes);
-    return string;
-}
-
-int cli_page_string(PageWriter *w, const char *text) {
-    json_t       *string = new_string(text != NULL ? text : "");
-    const char   *key    = string != NULL ? json_string_value(string) : "";
-    const json_t *known  = json_object_get(w->index, key);
-    const int     next   = (int)json_array_size(w->list);
-    if (known == NULL && json_object_set_new(w->index, key, json_integer(next)) == 0)
-        w->failed = json_array_append(w->list, string) != 0 || w->failed;
-    else
-        w->failed = w->failed || known == NULL;
-    w->failed = w->failed || string == NULL;
-    json_decref(string);
-    return known != NULL ? (int)json_integer_value(known) : next;
-}
-
 /* "[64,2,1,1]" */
 static int index_of_dims(PageWriter *w, const int64_t dims[RP_MAX_DIMS]) {
     char text[4 * 24];
@@ -55,7 +29,7 @@ static void put_string(PageWriter *w, const json_t *string) {
 }
 
 static void put_text(PageWriter *w, const char *key, const char *text) {
-    json_t *string = new_string(text);
+    json_t *string = cli_page_new_string(text);
     w->failed      = w->failed || string == NULL;
     fprintf(w->out, "\"%s\":", key);
     put_string(w, string);
