@@ -1,5 +1,5 @@
 /* Directories of encoders against transformers: the mean of the hidden states of tiny models, by id or by text
- * (tools/golden_hf_encoders.py). Passes that quantise activations are off. */
+ * (tools/golden/hf/golden_hf_encoders.py). Passes that quantise activations are off. */
 #include "tests/support/case.h"
 #include "tests/support/hf_folder.h"
 
