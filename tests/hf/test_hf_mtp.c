@@ -1,6 +1,6 @@
 /* Layers that predict further tokens (MTP) of directories: their logits are those of layers of transformers
- * (tools/golden/hf/golden_hf_mtp.py), and those of the GGUF file that rp_requantize makes of the directory. The cache is
- * f16. */
+ * (tools/golden/hf/golden_hf_mtp.py), and those of the GGUF file that rp_requantize makes of the directory. The cache
+ * is f16. */
 #include "tests/support/case.h"
 #include "tests/support/golden_numbers.h"
 #include "tests/support/hf_folder.h"
