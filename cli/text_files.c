@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* Reads to the end of the stream, in a buffer that grows by doubling and always has room for the final NUL. */
 static RpStatus read_stream(FILE *f, const char *path, Text *out) {
@@ -62,6 +63,16 @@ RpStatus cli_open_output(const char *path, RpNewFile **file, FILE **out) {
     RP_TRY(rp_new_file_open(path, file));
     *out = rp_new_file_stream(*file);
     return RP_OK;
+}
+
+RpStatus cli_check_output(const char *path) {
+    struct stat s;
+    RpNewFile  *file;
+    FILE       *out;
+    if (stat(path, &s) == 0 && !S_ISREG(s.st_mode) && !S_ISDIR(s.st_mode)) return RP_OK;
+    RP_TRY(cli_open_output(path, &file, &out));
+    const RpStatus st = rp_new_file_close(file, RP_E_CANCELLED); /* nothing is written */
+    return st == RP_E_CANCELLED ? RP_OK : st;
 }
 
 RpStatus cli_close_output(RpNewFile *file, RpStatus written) {

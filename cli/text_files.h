@@ -23,6 +23,9 @@ void cli_clean_output(const char *path);
  * Closing returns `written`, the status of the writing, or RP_E_IO if the file could not be written; errors of stdout
  * are left to cli_close_stdout. */
 RP_NODISCARD RpStatus cli_open_output(const char *path, RpNewFile **file, FILE **out);
+
+/* Whether a file that is written at the end can be created there. Devices and pipes are not opened. */
+RP_NODISCARD RpStatus cli_check_output(const char *path);
 RP_NODISCARD RpStatus cli_close_output(RpNewFile *file, RpStatus written);
 
 #endif

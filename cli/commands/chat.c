@@ -126,6 +126,7 @@ static RpStatus open_and_run(Chat *c, RpModel **model, RpModel **draft, RpSample
     RpEngineOptions e;
     if (c->input.catches) cli_catch_termination();
     if (args.save != NULL) RP_TRY(cli_dialogue_check_save(args.save));
+    if (args.save != NULL) RP_TRY(cli_check_output(args.save));
     RP_TRY(cli_recording_open(&c->recording, &args.manifest, "chat", args.model, &args.device.adapters,
                               args.guesses.draft));
     RP_TRY(cli_open_model(args.model, &args.device, args.quiet, model));

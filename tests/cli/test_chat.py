@@ -239,6 +239,9 @@ def test_a_context_is_saved_and_goes_on_at_once():
     shutil.copy(TINY, other)
     expect_refusal(run(*options("--save", path("x.context"), "--parse-special")), 1, "--tools, --resume, --save, --reasoning-budget and")
     expect_refusal(run(*options("--save", other)), 1, f"{other}: the file is no context: it was not replaced")
+    missing = "a temporary file in its folder: No such file or directory"
+    for name, why in (("nosuch/x.context", missing), ("nosuch/x.json", missing), ("saved.context/x.json", "Not a directory"), ("", "is a folder")):
+        expect_refusal(run(*options("--save", path(name)), stdin=b"Hi\n"), 1, f"{path(name)}: {why}")
     r = chat(["Hi", f"/save {other}"])
     expect(f"{other}: the file is no context: it was not replaced" in r.err, "a model", r)
     with open(kept, "rb") as f:
