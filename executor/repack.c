@@ -17,8 +17,6 @@
 /* "auto" leaves this much memory free, besides the pages of the file. */
 static const size_t MARGIN = (size_t)512 << 20;
 
-enum { ALIGN = 64 }; /* of a copy: rp_repacked_view */
-
 /* Memory of the copies that were made together. So small ones lie on huge pages too, which one would not fill. */
 typedef struct Slab {
     char *data;
@@ -28,7 +26,7 @@ typedef struct Slab {
 struct RepackedCopy {
     RepackedCopy *next;
     RpTensorView  from, to; /* of the file, and of the copy, whose memory is to.data */
-    size_t        bytes;    /* a multiple of ALIGN */
+    size_t        bytes;    /* rp_repacked_copy_bytes */
     Slab         *slab;     /* of to.data; NULL: no memory yet */
     int           users;    /* sets that hold it; 0: not made yet */
 };
@@ -62,7 +60,7 @@ static RepackedCopy *find_or_add(const RpTensorView *w) {
     if (c == NULL) return NULL;
     c->from      = *w;
     c->to        = rp_repacked_view(w, NULL);
-    c->bytes     = ((size_t)rp_view_rows(w) * c->to.nb[1] + ALIGN - 1) / ALIGN * ALIGN;
+    c->bytes     = rp_repacked_copy_bytes(w);
     c->next      = copies.first;
     copies.first = c;
     return c;

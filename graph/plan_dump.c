@@ -129,46 +129,10 @@ static void dump_steps(const ExecPlan *plan, FILE *out) {
     }
 }
 
-/* The operands of a step by their shapes; weights have their data. */
-static RpOpArgs args_of(const TensorNode *n) {
-    RpOpArgs args = {.dst = n->view, .params = &n->params};
-    for (int s = 0; s < RP_MAX_SRC; s++)
-        if (n->src[s] != NULL) args.src[s] = n->src[s]->view;
-    return args;
-}
-
-static bool can_repack(const ExecPlan *plan, int i, int s) {
-    const RpOpArgs args = args_of(plan->steps[i].node);
-    return rp_cpu_can_repack(plan->steps[i].op, &args, s);
-}
-
-/* Whether an earlier source, of this step or of one before it, is the same weight and can be repacked as well. */
-static bool was_repacked(const ExecPlan *plan, int step, int k) {
-    const TensorNode *w = plan->steps[step].node->src[k];
-    for (int i = 0; i <= step; i++)
-        for (int s = 0; s < (i < step ? RP_MAX_SRC : k); s++)
-            if (plan->steps[i].node->src[s] == w && can_repack(plan, i, s)) return true;
-    return false;
-}
-
-/* Bytes of the copies that the CPU makes of all weights that can be repacked (RpExecutorOptions.repack = "on"). */
-static size_t repack_bytes(const ExecPlan *plan) {
-    size_t bytes = 0;
-    for (int i = 0; i < plan->n_steps; i++) {
-        const TensorNode *n = plan->steps[i].node;
-        for (int s = 0; s < RP_MAX_SRC; s++) {
-            if (n->src[s] == NULL || n->src[s]->kind != NODE_WEIGHT) continue;
-            if (!can_repack(plan, i, s) || was_repacked(plan, i, s)) continue;
-            bytes += (size_t)rp_view_rows(&n->src[s]->view) * rp_repacked_view(&n->src[s]->view, NULL).nb[1];
-        }
-    }
-    return bytes;
-}
-
 static void dump_text(const ExecPlan *plan, FILE *out) {
     dump_steps(plan, out);
     const RpPlanMemory m      = plan->memory;
-    const size_t       copies = repack_bytes(plan);
+    const size_t       copies = rp_plan_repack_bytes(plan, NULL);
     fprintf(out, "\n%d steps in %d buffers, %zu bytes moved by a run over the whole context\n", plan->n_steps,
             plan->n_buffers, rp_plan_traffic_bytes(plan));
     fprintf(out, "arena   %14zu bytes (%zu without reuse)\n", m.arena, m.unshared);
@@ -182,7 +146,8 @@ static void dump_json(const ExecPlan *plan, FILE *out) {
     fprintf(out,
             "{\"n_steps\":%d,\"arena_bytes\":%zu,\"arena_bytes_without_reuse\":%zu,\"state_bytes\":%zu,"
             "\"weight_bytes\":%zu,\"repack_bytes\":%zu,\"traffic_bytes\":%zu,\"steps\":[",
-            plan->n_steps, m.arena, m.unshared, m.state, m.weights, repack_bytes(plan), rp_plan_traffic_bytes(plan));
+            plan->n_steps, m.arena, m.unshared, m.state, m.weights, rp_plan_repack_bytes(plan, NULL),
+            rp_plan_traffic_bytes(plan));
     for (int i = 0; i < plan->n_steps; i++) {
         const PlanStep *s = &plan->steps[i];
         fprintf(out, "%s\n{\"step\":%d,\"node\":%d,\"layer\":%d,\"op\":\"%s\",\"name\":", i > 0 ? "," : "", i,

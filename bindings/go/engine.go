@@ -39,6 +39,7 @@ type EngineMemory struct {
 	RecurrentStates                   int32
 	Draft                             uint64 // of the draft model
 	WindowBlocks                      int32  // blocks of the caches of layers with a window; 0: no layer has one
+	Repack                            uint64 // of the repacked copy of the weights at most, not part of Total
 }
 
 // Request is a prompt, and how its reply is made (RpRequest).
@@ -170,7 +171,7 @@ func (m *Model) EngineMemory(options EngineOptions) (EngineMemory, error) {
 	return EngineMemory{
 		Weights: uint64(c.weights), KV: uint64(c.kv), Arena: uint64(c.arena), States: uint64(c.states), Total: uint64(c.total),
 		Context: int32(c.n_ctx), Blocks: int32(c.n_blocks), Block: int32(c.block), RecurrentStates: int32(c.n_states),
-		Draft: uint64(c.draft), WindowBlocks: int32(c.n_window_blocks),
+		Draft: uint64(c.draft), WindowBlocks: int32(c.n_window_blocks), Repack: uint64(c.repack),
 	}, err
 }
 

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { MB = 1000000 };
+
 static struct {
     const char *host, *model, *alias, *template_name, *models_dir, *keys, *log_file, *passes, *kv;
     const char *manifest_dir;
@@ -65,9 +67,9 @@ static RpStatus engine_options(RpEngineOptions *out) {
                              .step_ms      = args.step_ms,
                              .n_threads    = args.threads,
                              .passes       = args.passes,
-                             .state_bytes  = (size_t)args.state_mb << 20};
+                             .state_bytes  = (size_t)args.state_mb * MB};
     cli_engine_options(&args.guesses, &args.device, out);
-    /* --memory does not count the copy. */
+    /* --memory is for models, unless a copy of their weights is asked for. */
     if (out->repack == NULL && args.memory_mb > 0 && rp_option(RP_OPT_REPACK)[0] == '\0') out->repack = "off";
     return cli_kv_type(args.kv, &out->kv_type);
 }
@@ -80,7 +82,7 @@ static RpStatus serve(RpLogitBias *bias, const RpModel *draft, const char *chat_
                        .chat_template     = chat_template,
                        .template_name     = args.template_name,
                        .models_dir        = args.models_dir,
-                       .memory_bytes      = (size_t)args.memory_mb << 20,
+                       .memory_bytes      = (size_t)args.memory_mb * MB,
                        .keys_file         = args.keys,
                        .allow_hosts       = args.hosts.items,
                        .n_allow_hosts     = args.hosts.n,
@@ -93,7 +95,7 @@ static RpStatus serve(RpLogitBias *bias, const RpModel *draft, const char *chat_
                        .read_seconds      = args.read_s,
                        .drain_seconds     = args.drain_s,
                        .ping_seconds      = args.ping_s,
-                       .body_bytes        = (size_t)args.body_mb << 20,
+                       .body_bytes        = (size_t)args.body_mb * MB,
                        .max_tokens        = args.tokens,
                        .reasoning_budget  = args.budget,
                        .n_draft           = cli_n_draft(&args.guesses),
@@ -190,7 +192,7 @@ static const Option options[] = {
     OPTION_THREADS(args.threads),
     CLI_INT("cache-tokens", 0, args.cache_tokens, "N",
             "tokens of the KV cache, which replies and prefixes share; 0 (default): --parallel whole contexts", 0, 0),
-    CLI_INT("state-mb", 0, args.state_mb, "MB", "recurrent states of prefixes; 0 (default): 256", 0, 0),
+    CLI_INT("state-mb", 0, args.state_mb, "MB", "recurrent states of prefixes; 0 (default): 268", 0, 0),
     CLI_INT("step-tokens", 0, args.step_tokens, "N", "tokens of the longest step, default 256", 0, 4096),
     CLI_INT("step-ms", 0, args.step_ms, "MS",
             "while replies run, prompts are cut so that a step takes no longer; default 100; 0: no limit", 0, 0),
@@ -241,7 +243,7 @@ const Command cli_command_serve = {
                "that are running.\n"
                "Requests take the sampling options from here unless they say otherwise. Without a seed each request "
                "draws one.\n"
-               "docs/server.md describes paths, keys and limits.",
+               "1 MB is 1,000,000 bytes. docs/server.md describes paths, keys and limits.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .run       = run};

@@ -36,6 +36,11 @@ RpTensorView rp_repacked_view(const RpTensorView *w, void *data) {
     return v;
 }
 
+size_t rp_repacked_copy_bytes(const RpTensorView *w) {
+    const size_t align = 64, bytes = (size_t)rp_view_rows(w) * rp_repacked_view(w, NULL).nb[1];
+    return (bytes + align - 1) / align * align;
+}
+
 /* ---- to the repacked layout: row r of a block. The bytes of a quad of Q4 and Q8 lie in the file as in a lane ---- */
 
 RP_BODY void put_quad(uint8_t *to, const void *quad) { memcpy(to, quad, RP_QUAD); }

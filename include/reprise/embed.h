@@ -78,7 +78,8 @@ typedef struct RpEmbedderInfo {
     size_t      arena, kv;       /* bytes of intermediate tensors and of the KV cache, without weights */
     const char *device, *reason; /* as in RpExecutorInfo; valid as long as the embedder */
     bool        fell_back, unused[7];
-    const char *backend; /* likewise */
+    const char *backend;      /* likewise */
+    size_t      repack_bytes; /* as in RpExecutorInfo */
 } RpEmbedderInfo;
 
 RP_API void                  rp_embedder_info_sized(const RpEmbedder *e, RpEmbedderInfo *out, size_t out_bytes);

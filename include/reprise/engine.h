@@ -55,8 +55,8 @@ typedef struct RpEngineOptions {
     size_t      state_bytes; /* recurrent states of prefixes and guesses, beside one for each of n_seq; 0: 256 MiB, with
                                 an MTP layer at least n_mtp + 2 states for each of n_seq */
     const char *repack;      /* as in RpExecutorOptions, but NULL: REPRISE_REPACK, or "auto" with n_seq > 1 and
-                                "codebook" with 1. Engines and sessions of a model share one copy, which
-                                RpEngineMemory does not count */
+                                "codebook" with 1. Engines and sessions of a model share one copy
+                                (RpEngineMemory.repack) */
     /* Or NULL: a smaller model of the same vocabulary, or an assistant of the model (RpModelInfo.assistant), which
      * guesses the next tokens in place of prompt lookup (RpRequest.n_draft). Borrowed as the model. Requests that are
      * longer than its context get no guesses. */
@@ -71,7 +71,10 @@ typedef struct RpEngineOptions {
     double      watchdog_s;                  /* as in RpExecutorOptions */
 } RpEngineOptions;
 
-/* Bytes of an engine, as in RpSessionMemory. */
+/* Bytes of an engine, as in RpSessionMemory. Not counted, beside what that does not count: the plans, about 4 KB for
+ * each op of each of them, together some MB; about 50 bytes for each block and 4 for each position of the cache; 32 for
+ * each token of a step; for each pending request 5 bytes for each position of n_ctx, and some KB for its events, with a
+ * grammar up to 100. On a GPU also the logits of n_seq prompts on the host, f32 [n_vocab] each. */
 typedef struct RpEngineMemory {
     size_t  weights, kv, arena, states, total;
     int32_t n_ctx, n_blocks, block; /* with the defaults filled in */
@@ -80,6 +83,9 @@ typedef struct RpEngineMemory {
         draft; /* of a draft model: its weights, cache and intermediate tensors; of an MTP layer: all but its weights */
     int32_t n_window_blocks; /* blocks of the caches of layers with a window, part of kv; 0: no layer has one */
     int32_t unused;          /* 0 */
+    size_t  repack; /* of the repacked copy of the weights, also of a draft model: with `repack` = "on" exactly,
+                                with "auto" and "codebook" at most. Not part of `total`: the executors of a process share
+                                it. RpExecutorInfo.repack_bytes is what was copied */
 } RpEngineMemory;
 
 /* Plans the engine without allocating its memory; `options` may be NULL. Errors as rp_engine_open, but memory and

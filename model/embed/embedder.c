@@ -141,14 +141,15 @@ void rp_embedder_info_sized(const RpEmbedder *e, RpEmbedderInfo *out, size_t out
         return;
     }
     const RpExecutorInfo x    = rp_executor_info(e->runners[0].executor);
-    RpEmbedderInfo       info = {.n_out     = e->o.dimensions > 0 ? e->o.dimensions : e->n_head_out,
-                                 .n_ctx     = e->o.n_ctx,
-                                 .pooling   = e->o.pooling,
-                                 .n_threads = rp_executor_n_threads(e->runners[0].executor),
-                                 .device    = x.device,
-                                 .reason    = x.reason,
-                                 .backend   = x.backend,
-                                 .fell_back = x.fell_back};
+    RpEmbedderInfo       info = {.n_out        = e->o.dimensions > 0 ? e->o.dimensions : e->n_head_out,
+                                 .n_ctx        = e->o.n_ctx,
+                                 .pooling      = e->o.pooling,
+                                 .n_threads    = rp_executor_n_threads(e->runners[0].executor),
+                                 .device       = x.device,
+                                 .reason       = x.reason,
+                                 .backend      = x.backend,
+                                 .repack_bytes = x.repack_bytes,
+                                 .fell_back    = x.fell_back};
     for (int i = 0; i < e->n_runners; i++) {
         const RpPlanMemory p = rp_plan_memory(e->runners[i].plan);
         if (p.arena > info.arena) info.arena = p.arena;

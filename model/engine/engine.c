@@ -2,6 +2,7 @@
 #include "model/engine/engine.h"
 
 #include "base/argument.h"
+#include "base/repack.h"
 #include "base/sized.h"
 #include "base/trace/trace.h"
 #include "reprise/device.h"
@@ -110,6 +111,23 @@ static RpStatus plan_runners(RpEngine *e) {
     return rp_drafter_plan(&e->drafter, &me, e->passes);
 }
 
+/* What open_runners hands to the executors. */
+static const char *repack_of(const RpEngineOptions *o) {
+    return rp_runner_repack(o->repack, o->n_seq > 1 ? "auto" : "codebook");
+}
+
+/* The owners of executors make the copies: the longest runner, and that of a drafter with an executor of its own. */
+static size_t most_repacked(const RpEngine *e, const RpEngineOptions *o) {
+    const char     *choice = repack_of(o);
+    const ExecPlan *plan   = e->runners[e->n_runners - 1].plan;
+    const Drafter  *d      = &e->drafter;
+    if (e->apart || o->backend != NULL || strcmp(choice, "off") == 0) return 0;
+    if (strcmp(choice, "on") != 0 && !rp_cpu_repack_pays()) return 0;
+    const bool owns = d->model != NULL && !d->shares;
+    return rp_plan_repack_bytes(plan, NULL) +
+           (owns ? rp_plan_repack_bytes(d->runners[d->n_runners - 1].plan, plan) : 0);
+}
+
 static RpEngineMemory memory_of(const RpEngine *e) {
     const RpPlanMemory p = rp_runner_memory(e->runners, e->n_runners);
     RpEngineMemory     m = {.weights         = rp_model_info(e->model)->weight_bytes,
@@ -120,6 +138,7 @@ static RpEngineMemory memory_of(const RpEngine *e) {
                             .block           = e->o.block,
                             .n_states        = e->states.n,
                             .n_window_blocks = e->windows.n,
+                            .repack          = e->repack_bytes,
                             .states          = (size_t)e->states.n * rp_config_state_bytes(&e->model->config)};
     if (e->drafter.model != NULL) m.draft = rp_drafter_bytes(&e->drafter);
     if (e->o.draft != NULL) m.draft += rp_model_info(e->o.draft)->weight_bytes;
@@ -151,6 +170,7 @@ static RpStatus plan_engine(const RpModel *m, const RpEngineOptions *options, Rp
         rp_engine_free(e);
         return st;
     }
+    e->repack_bytes = most_repacked(e, &o);
     e->o.passes = e->o.repack = e->o.device = e->o.backend = NULL; /* of the caller */
     *out                                                   = e;
     return RP_OK;
@@ -189,7 +209,7 @@ static RpStatus open_runners(RpEngine *e, const RpEngineOptions *given) {
                                  .device        = given->device,
                                  .require_cuda  = given->require_cuda,
                                  .require_graph = given->require_graph,
-                                 .repack        = rp_runner_repack(given->repack, e->o.n_seq > 1 ? "auto" : "codebook"),
+                                 .repack        = repack_of(given),
                                  .backend       = given->backend,
                                  .watchdog_s    = given->watchdog_s};
     RP_TRY(rp_engine_open_runners(e->model, &o, e->runners, e->n_runners));
@@ -368,6 +388,10 @@ void rp_engine_stats_sized(const RpEngine *e, RpEngineStats *out, size_t out_byt
 void rp_engine_info_sized(const RpEngine *e, RpExecutorInfo *out, size_t out_bytes) {
     RpExecutorInfo info;
     if (e != NULL) info = rp_executor_info(e->runners[0].executor);
+    if (e != NULL && e->drafter.model != NULL && !e->drafter.shares) {
+        info.repack_bytes += rp_executor_info(e->drafter.runners[0].executor).repack_bytes;
+        if (info.repack_bytes > e->repack_bytes) info.repack_bytes = e->repack_bytes; /* they have a weight in common */
+    }
     rp_sized_out(out, out_bytes, e != NULL ? &info : NULL, sizeof info);
 }
 

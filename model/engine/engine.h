@@ -92,6 +92,7 @@ struct RpEngine {
     RunnerSet       replies, prompts; /* the same set, if they are not apart */
     float          *logits;           /* [n_seq][n_vocab] of prompts, if apart: the plan of replies runs after theirs */
     RunTime         times[ENGINE_RUNNERS];
+    size_t          repack_bytes; /* RpEngineMemory.repack */
     Drafter         drafter;
     Blocks          blocks;
     States          states;

@@ -27,6 +27,13 @@ static void warn_of_fallback(const Model *m, const RpExecutorInfo *info) {
              json_pack("{s:s, s:s, s:s}", "text", info->reason, "model", m->name, "device", info->device));
 }
 
+static void warn_of_no_copy(const Model *m) {
+    log_line(m->work->log, "warning",
+             json_pack("{s:s, s:s, s:s}", "text",
+                       "the weights are not repacked: --memory has no room for the copy beside the loaded models",
+                       "model", m->name, "device", "cpu"));
+}
+
 static void note_device(Model *m, const RpExecutorInfo *info) {
     m->repacked = info->repack_bytes > 0;
     snprintf(m->device, sizeof m->device, "%s", info->device);
@@ -34,7 +41,8 @@ static void note_device(Model *m, const RpExecutorInfo *info) {
 }
 
 RpStatus worker_open_engine(Model *m) {
-    const RpEngineOptions o = worker_engine_options(m, m->model);
+    RpEngineOptions o = worker_engine_options(m, m->model);
+    if (m->no_copy) o.repack = "off";
     RP_TRY(rp_engine_open(m->model, &o, &m->engine));
     const RpExecutorInfo info = rp_engine_info(m->engine);
     warn_of_fallback(m, &info);
@@ -42,32 +50,43 @@ RpStatus worker_open_engine(Model *m) {
 }
 
 static RpStatus open_embedder(Model *m) {
-    const RpEngineOptions   e = worker_engine_options(m, m->model);
-    const RpEmbedderOptions o = {.n_ctx     = e.n_ctx,
-                                 .n_threads = e.n_threads,
-                                 .passes    = e.passes,
-                                 .repack    = e.repack,
-                                 .device    = e.device,
-                                 .backend   = e.backend};
+    const RpEngineOptions e = worker_engine_options(m, m->model);
+    RpEmbedderOptions     o = {.n_ctx     = e.n_ctx,
+                               .n_threads = e.n_threads,
+                               .passes    = e.passes,
+                               .repack    = e.repack,
+                               .device    = e.device,
+                               .backend   = e.backend};
     RP_TRY(rp_embedder_open(m->model, &o, &m->embedder));
     const RpEmbedderInfo info     = rp_embedder_info(m->embedder);
     m->n_ctx                      = info.n_ctx;
-    const RpExecutorInfo executor = {
-        .device = info.device, .reason = info.reason, .fell_back = info.fell_back, .backend = info.backend};
+    const RpExecutorInfo executor = {.device       = info.device,
+                                     .reason       = info.reason,
+                                     .fell_back    = info.fell_back,
+                                     .backend      = info.backend,
+                                     .repack_bytes = info.repack_bytes};
     warn_of_fallback(m, &executor);
     note_device(m, &executor);
-    return work_make_room(m, info.arena + info.kv + rp_model_info(m->model)->weight_bytes);
+    RP_TRY(work_make_room(m, info.arena + info.kv + rp_model_info(m->model)->weight_bytes, info.repack_bytes));
+    if (!m->no_copy || info.repack_bytes == 0) return RP_OK;
+    warn_of_no_copy(m);
+    rp_embedder_free(m->embedder);
+    o.repack    = "off";
+    m->repacked = false;
+    return rp_embedder_open(m->model, &o, &m->embedder);
 }
 
 static RpStatus open_engine(Model *m) {
     const RpEngineOptions o = worker_engine_options(m, m->model);
     RpEngineMemory        memory;
     RP_TRY(rp_engine_memory(m->model, &o, &memory));
-    RP_TRY(work_make_room(m, memory.total));
+    RP_TRY(work_make_room(m, memory.total, memory.repack));
+    if (m->no_copy && memory.repack > 0) warn_of_no_copy(m);
     m->n_ctx = memory.n_ctx;
     RP_TRY(worker_open_engine(m));
     const RpExecutorInfo info = rp_engine_info(m->engine);
     note_device(m, &info);
+    work_count(m, memory.total + info.repack_bytes);
     return RP_OK;
 }
 

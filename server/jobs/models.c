@@ -158,7 +158,7 @@ static bool one_is_stopping(const Work *w) {
     return false;
 }
 
-RpStatus work_make_room(Model *m, size_t bytes) {
+RpStatus work_make_room(Model *m, size_t bytes, size_t copy) {
     Work        *w      = m->work;
     const size_t budget = w->options->memory_bytes;
     RpStatus     st     = RP_OK;
@@ -177,11 +177,20 @@ RpStatus work_make_room(Model *m, size_t bytes) {
         if (st == RP_OK) pthread_cond_wait(&w->changed, &w->lock);
     }
     if (st == RP_OK) {
-        m->bytes = bytes;
-        w->bytes += bytes;
+        m->no_copy = budget > 0 && w->bytes + bytes + copy > budget;
+        m->bytes   = bytes + (m->no_copy ? 0 : copy);
+        w->bytes += m->bytes;
     }
     pthread_mutex_unlock(&w->lock);
     return st;
+}
+
+void work_count(Model *m, size_t bytes) {
+    pthread_mutex_lock(&m->work->lock);
+    m->work->bytes = m->work->bytes - m->bytes + bytes;
+    m->bytes       = bytes;
+    pthread_cond_broadcast(&m->work->changed);
+    pthread_mutex_unlock(&m->work->lock);
 }
 
 /* Under the lock. */

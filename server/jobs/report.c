@@ -34,7 +34,7 @@ void work_metrics(Work *w, Bytes *out) {
         Value      *value;
     } rows[] = {
         {"model_loaded",             "gauge",   "1 if the model is loaded.",                                            loaded     },
-        {"model_bytes",              "gauge",   "Memory of weights, KV cache, states and arena.",                       bytes      },
+        {"model_bytes",              "gauge",   "Memory of weights, their repacked copy, KV cache, states and arena.",  bytes      },
         {"replies_running",          "gauge",   "Replies that take part in steps.",                                     running    },
         {"replies_waiting",          "gauge",   "Replies that wait for a place.",                                       waiting    },
         {"batch_tokens",             "gauge",   "Tokens of the latest step; 0 while nothing runs.",                     batch      },

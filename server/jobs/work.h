@@ -65,6 +65,7 @@ struct Model {
     char            backend[320];         /* RpExecutorInfo.backend */
     char            device[32];           /* RpExecutorInfo.device */
     bool            repacked;             /* the engine has copies of weights */
+    bool            no_copy;              /* there is no room for them */
     bool            reasons, calls_tools; /* replies can have reasoning, and calls */
     RpToolCallLog  *log;                  /* of the lane that prepares */
     pthread_mutex_t calls_lock;
@@ -124,8 +125,12 @@ void work_fail_waiting(const Model *m, JobQueue *waiting, int status);
 void work_load_others(Work *w, bool loaded);
 
 /* For the worker that loads: waits until `bytes` fit into the memory of the options, and counts them. Models that are
- * idle are unloaded, the one that was used the longest time ago first. RP_E_NOMEM. */
-RP_NODISCARD RpStatus work_make_room(Model *m, size_t bytes);
+ * idle are unloaded, the one that was used the longest time ago first. RP_E_NOMEM. If the `copy` of the weights fits as
+ * well, it is counted too, else m->no_copy is set. */
+RP_NODISCARD RpStatus work_make_room(Model *m, size_t bytes, size_t copy);
+
+/* The model takes `bytes`, no more than work_make_room has counted. */
+void work_count(Model *m, size_t bytes);
 
 /* "ok"; "loading": the model of the options was not loaded yet; "failed": it could not be, or a model lost its GPU. */
 const char *work_health(Work *w);

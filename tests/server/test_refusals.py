@@ -26,7 +26,7 @@ class Heads(ServerTest):
         for head, status, text in [
             (POST + host + json, 411, "The request needs Content-Length."),
             (POST + host + "Content-Length: 2\r\n", 415, "The content type must be application/json."),
-            (POST + host + json + "Content-Length: 1048577\r\n", 413, "The body has 1048577 bytes, and the server accepts 1048576 (--body-mb)."),
+            (POST + host + json + "Content-Length: 1000001\r\n", 413, "The body has 1000001 bytes, and the server accepts 1000000 (--body-mb)."),
             ("GET /nowhere HTTP/1.1\r\n" + host, 404, "There is no path /nowhere."),
             ("GET /health HTTP/1.1\r\n" + host + "Content-Length: 5\r\n", 413, "/health takes no body."),
             ("GET /v1/models/other HTTP/1.1\r\n" + host, 404, "There is no model other."),
@@ -41,7 +41,7 @@ class Heads(ServerTest):
             self.refused(head, status, text)
 
     def test_large_bodies_that_are_received_together(self):
-        head = f"{POST}Host: 127.0.0.1:{self.s.port}\r\nContent-Type: application/json\r\nContent-Length: 1048576\r\n\r\n".encode()
+        head = f"{POST}Host: 127.0.0.1:{self.s.port}\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n".encode()
         clients = [self.s.socket() for _ in range(8)]
         for c in clients:
             c.sendall(head)
@@ -82,8 +82,8 @@ class Requests(unittest.TestCase):
         return int(text.split("vocabulary ")[1].split(",")[0].split()[0])
 
     def test_memory(self):
-        r = run(DEMO, "--check", "--memory", "1")
-        self.assertRegex(r.stderr, r"demo needs \d+\.\d MB, and --memory is 1\.0 MB")
+        r = run(DEMO, "--check", "--memory", "3")
+        self.assertRegex(r.stderr, r"demo needs \d+\.\d MB, and --memory is 3\.0 MB")
         with tempfile.TemporaryDirectory() as folder:
             for name in ("a", "b"):
                 os.symlink(DEMO, os.path.join(folder, name + ".gguf"))

@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import json
+import math
 import os
 import shutil
 import signal
@@ -343,7 +344,7 @@ class Operation(unittest.TestCase):
                 loaded = lambda: {k.split(chr(34))[1] for k, v in s.metrics().items() if k.startswith("reprise_model_loaded") and v}
                 self.assertEqual(loaded(), {"first"})
                 want = text_of(s.complete(seed=1, **SAMPLED))
-                for name in ("a", "b", "a"):  # 16 MiB have room for one
+                for name in ("a", "b", "a"):  # 16 MB have room for one
                     self.assertEqual(text_of(s.complete(model=name, seed=1, **SAMPLED)), want)
                     self.assertEqual(loaded(), {name})
                 busy = s.begin({**self.LONG, "model": "a", "n": 60})
@@ -358,6 +359,22 @@ class Operation(unittest.TestCase):
                 self.assertEqual(len(s.lines("model_failed")), 2)
             with Server("--models-dir", folder, model=None) as s:
                 self.assertEqual((s.complete(max_tokens=1).status, s.complete(max_tokens=1, model="b").status), (400, 200))
+
+    def test_copies_of_weights_count_as_memory(self):
+        def load(*args, env=None):
+            with Server(*args, env=env) as s:
+                bytes_of_model = s.metric("model_bytes")
+                self.assertEqual([o["bytes"] for o in s.lines("model_loaded")], [bytes_of_model])
+                return bytes_of_model, [o["text"] for o in s.lines("warning")]
+        plain, _ = load("--repack", "off")
+        copied, _ = load("--repack", "on")
+        self.assertGreater(copied - plain, 2e6)
+        without, with_copy = (str(math.ceil(n / 1e6)) for n in (plain, copied))
+        self.assertEqual(load("--memory", with_copy), (plain, []))  # the default
+        for args, env in ((("--repack", "on"), None), ((), {"REPRISE_REPACK": "on"})):
+            self.assertEqual(load("--memory", with_copy, *args, env=env), (copied, []))
+            self.assertEqual(load("--memory", without, *args, env=env),
+                             (plain, ["the weights are not repacked: --memory has no room for the copy beside the loaded models"]))
 
     def test_a_stream_may_begin_with_more_echoed_text_than_may_wait(self):
         prompts = [("the lord said to him " * 41) + str(i) for i in range(256)]

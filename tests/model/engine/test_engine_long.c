@@ -1,5 +1,5 @@
 /* Ten thousand requests of all kinds, in slow builds some hundred: an engine holds the same allocations, bytes and
- * files after the first of each kind and after all of them. */
+ * files after the first hundred and after all of its kind. */
 #include "tests/support/case.h"
 #include "tests/support/golden.h"
 #include "tests/support/host_faults.h"

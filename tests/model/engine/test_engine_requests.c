@@ -413,33 +413,6 @@ Test(engine_requests, a_higher_priority_goes_first_and_nobody_waits_without_a_bo
     cr_expect_gt(steps, 256);
 }
 
-/* "auto", the default for several requests, depends on a measurement. */
-Test(engine_requests, an_engine_repacks_the_weights_if_it_is_told_to) {
-    static const struct {
-        const char *option, *given;
-        bool        repacks;
-    } cases[] = {
-        {"off", NULL,  false},
-        {"on",  NULL,  true },
-        {"off", "on",  true },
-        {"on",  "off", false},
-    };
-    RpModel *m = golden_open_tiny("llama-mix-k");
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        RpEngine *e;
-        cr_assert_eq(setenv("REPRISE_REPACK", cases[i].option, 1), 0, CASE(i));
-        OK(rp_engine_open(m, &(RpEngineOptions){.n_ctx = 128, .n_seq = 2, .repack = cases[i].given}, &e));
-        cr_expect_eq(rp_engine_info(e).repack_bytes > 0, cases[i].repacks, CASE(i));
-        rp_engine_free(e);
-    }
-    RpEngine *one;
-    cr_assert_eq(unsetenv("REPRISE_REPACK"), 0);
-    OK(rp_engine_open(m, &(RpEngineOptions){.n_ctx = 128, .n_seq = 1}, &one));
-    cr_expect_eq(rp_engine_info(one).repack_bytes, 0);
-    rp_engine_free(one);
-    rp_model_free(m);
-}
-
 Test(engine_requests, the_memory_is_known_before_and_the_second_prompt_is_found) {
     RpEngineMemory memory;
     uint64_t       ended[1];
@@ -460,6 +433,34 @@ Test(engine_requests, the_memory_is_known_before_and_the_second_prompt_is_found)
     (void)run(ended, last);
     cr_expect_eq(last[0].n_cached, 96, "three blocks, and the rest is computed");
     cr_expect_eq(rp_engine_stats(engine).kept, 3);
+}
+
+/* Tokens of n replies in a step, and the columns of the shortest plan that holds them. */
+Test(engine_requests, a_step_runs_the_shortest_plan_that_holds_it) {
+    enum { MOST = 20 };
+    static const int plans[] = {1, 2, 3, 4, 6, 8, 12, 16, 32};
+    RpSamplerParams  p       = rp_sampler_defaults();
+    RpSampler       *own[MOST];
+    rp_engine_free(engine);
+    OK(rp_engine_open(model, &(RpEngineOptions){.n_ctx = 32, .n_seq = MOST, .n_threads = 1, .step_tokens = 64},
+                      &engine));
+    for (int i = 0; i < MOST; i++) OK(rp_sampler_new(&p, rp_model_info(model)->n_vocab, &own[i]));
+    for (int n = 1; n <= MOST; n++) {
+        uint64_t            ended[MOST];
+        RpEngineEvent       last[MOST];
+        const RpEngineStats before = rp_engine_stats(engine);
+        int                 plan   = 0;
+        while (plans[plan] < n) plan++;
+        for (int i = 0; i < n; i++)
+            (void)add(
+                (RpRequest){.prompt = prompt, .n_prompt = 1, .sampler = own[i], .max_tokens = 3, .ignore_end = true});
+        cr_assert_eq(run(ended, last), n, CASE(n));
+        const RpEngineStats after = rp_engine_stats(engine);
+        cr_expect_eq(after.steps - before.steps, 3, CASE(n));
+        cr_expect_eq(after.tokens - before.tokens, 3 * (uint64_t)n, CASE(n));
+        cr_expect_eq(after.padding - before.padding, 3 * (uint64_t)(plans[plan] - n), CASE(n));
+    }
+    for (int i = 0; i < MOST; i++) rp_sampler_free(own[i]);
 }
 
 /* Guesses are columns of the step, of which there are no more than step_tokens. */

@@ -523,7 +523,7 @@ class RpDumpOptions(ct.Structure): # 32 bytes
             ("title", ct.c_char_p), ("notes", ct.c_void_p)]
 
 
-class RpEmbedderInfo(ct.Structure): # 64 bytes
+class RpEmbedderInfo(ct.Structure): # 72 bytes
     n_out: int
     n_ctx: int
     pooling: int
@@ -535,9 +535,11 @@ class RpEmbedderInfo(ct.Structure): # 64 bytes
     fell_back: bool
     unused: Any
     backend: bytes | None
+    repack_bytes: int
     _fields_ = [("n_out", ct.c_int32), ("n_ctx", ct.c_int32), ("pooling", ct.c_int32), ("n_threads", ct.c_int32),
             ("arena", ct.c_uint64), ("kv", ct.c_uint64), ("device", ct.c_char_p), ("reason", ct.c_char_p),
-            ("fell_back", ct.c_bool), ("unused", ct.c_bool * 7), ("backend", ct.c_char_p)]
+            ("fell_back", ct.c_bool), ("unused", ct.c_bool * 7), ("backend", ct.c_char_p),
+            ("repack_bytes", ct.c_uint64)]
 
 
 class RpEmbedderOptions(ct.Structure): # 64 bytes
@@ -586,7 +588,7 @@ class RpEngineEvent(ct.Structure): # 104 bytes
             ("first_token_s", ct.c_double), ("total_s", ct.c_double)]
 
 
-class RpEngineMemory(ct.Structure): # 72 bytes
+class RpEngineMemory(ct.Structure): # 80 bytes
     weights: int
     kv: int
     arena: int
@@ -599,10 +601,11 @@ class RpEngineMemory(ct.Structure): # 72 bytes
     draft: int
     n_window_blocks: int
     unused: int
+    repack: int
     _fields_ = [("weights", ct.c_uint64), ("kv", ct.c_uint64), ("arena", ct.c_uint64), ("states", ct.c_uint64),
             ("total", ct.c_uint64), ("n_ctx", ct.c_int32), ("n_blocks", ct.c_int32), ("block", ct.c_int32),
             ("n_states", ct.c_int32), ("draft", ct.c_uint64), ("n_window_blocks", ct.c_int32),
-            ("unused", ct.c_int32)]
+            ("unused", ct.c_int32), ("repack", ct.c_uint64)]
 
 
 class RpEngineOptions(ct.Structure): # 112 bytes

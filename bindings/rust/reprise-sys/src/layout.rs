@@ -524,7 +524,7 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpEngineOptions, unused), 94, "RpEngineOptions.unused");
     assert_eq!(offset!(RpEngineOptions, backend), 96, "RpEngineOptions.backend");
     assert_eq!(offset!(RpEngineOptions, watchdog_s), 104, "RpEngineOptions.watchdog_s");
-    assert_eq!((size_of::<RpEngineMemory>(), align_of::<RpEngineMemory>()), (72, 8), "RpEngineMemory");
+    assert_eq!((size_of::<RpEngineMemory>(), align_of::<RpEngineMemory>()), (80, 8), "RpEngineMemory");
     assert_eq!(offset!(RpEngineMemory, weights), 0, "RpEngineMemory.weights");
     assert_eq!(offset!(RpEngineMemory, kv), 8, "RpEngineMemory.kv");
     assert_eq!(offset!(RpEngineMemory, arena), 16, "RpEngineMemory.arena");
@@ -537,6 +537,7 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpEngineMemory, draft), 56, "RpEngineMemory.draft");
     assert_eq!(offset!(RpEngineMemory, n_window_blocks), 64, "RpEngineMemory.n_window_blocks");
     assert_eq!(offset!(RpEngineMemory, unused), 68, "RpEngineMemory.unused");
+    assert_eq!(offset!(RpEngineMemory, repack), 72, "RpEngineMemory.repack");
     assert_eq!((size_of::<RpRequest>(), align_of::<RpRequest>()), (128, 8), "RpRequest");
     assert_eq!(offset!(RpRequest, prompt), 0, "RpRequest.prompt");
     assert_eq!(offset!(RpRequest, n_prompt), 8, "RpRequest.n_prompt");
@@ -745,7 +746,7 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpEmbedderOptions, mode), 44, "RpEmbedderOptions.mode");
     assert_eq!(offset!(RpEmbedderOptions, repack), 48, "RpEmbedderOptions.repack");
     assert_eq!(offset!(RpEmbedderOptions, backend), 56, "RpEmbedderOptions.backend");
-    assert_eq!((size_of::<RpEmbedderInfo>(), align_of::<RpEmbedderInfo>()), (64, 8), "RpEmbedderInfo");
+    assert_eq!((size_of::<RpEmbedderInfo>(), align_of::<RpEmbedderInfo>()), (72, 8), "RpEmbedderInfo");
     assert_eq!(offset!(RpEmbedderInfo, n_out), 0, "RpEmbedderInfo.n_out");
     assert_eq!(offset!(RpEmbedderInfo, n_ctx), 4, "RpEmbedderInfo.n_ctx");
     assert_eq!(offset!(RpEmbedderInfo, pooling), 8, "RpEmbedderInfo.pooling");
@@ -757,6 +758,7 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpEmbedderInfo, fell_back), 48, "RpEmbedderInfo.fell_back");
     assert_eq!(offset!(RpEmbedderInfo, unused), 49, "RpEmbedderInfo.unused");
     assert_eq!(offset!(RpEmbedderInfo, backend), 56, "RpEmbedderInfo.backend");
+    assert_eq!(offset!(RpEmbedderInfo, repack_bytes), 64, "RpEmbedderInfo.repack_bytes");
     assert_eq!((size_of::<RpExternalMemory>(), align_of::<RpExternalMemory>()), (128, 8), "RpExternalMemory");
     assert_eq!(offset!(RpExternalMemory, name), 0, "RpExternalMemory.name");
     assert_eq!(offset!(RpExternalMemory, view), 8, "RpExternalMemory.view");

@@ -1332,6 +1332,7 @@ pub struct RpEngineMemory {
     pub draft: usize,
     pub n_window_blocks: i32,
     pub unused: i32,
+    pub repack: usize,
 }
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -1767,6 +1768,7 @@ pub struct RpEmbedderInfo {
     pub fell_back: bool,
     pub unused: [bool; 7],
     pub backend: *const c_char,
+    pub repack_bytes: usize,
 }
 extern "C" {
     pub fn rp_embedder_open_sized(m: *const RpModel, options: *const RpEmbedderOptions, options_bytes: usize, out: *mut *mut RpEmbedder) -> RpStatus;

@@ -69,6 +69,8 @@ pub struct EngineMemory {
     pub draft: usize,
     /// Blocks of the caches of layers with a window; 0: no layer has one.
     pub n_window_blocks: i32,
+    /// Of the repacked copy of the weights at most, not part of `total`.
+    pub repack: usize,
 }
 
 /// A prompt, and how its reply is made (`RpRequest`). The default is a greedy reply until the context is full.
@@ -304,6 +306,7 @@ impl<'m> Engine<'m> {
             n_states: m.n_states,
             draft: m.draft,
             n_window_blocks: m.n_window_blocks,
+            repack: m.repack,
         })
     }
 
