@@ -10,7 +10,7 @@
  *         |                                                                           ^
  *         +---------------------------------------------------------------------------+
  *
- * [brackets]: where the family has it. A layer may lack one of its halves. Activations are
+ * [brackets]: where the family has it. A layer may lack one of its halves, or both read its first norm. Activations are
  * [n_embd, n_tok] f32. Shapes are fixed (I2); everything that changes from run to run is in `tokens`, `pos`,
  * `out_rows` or the step state (I4). */
 #include "model/arch.h"

@@ -21,13 +21,15 @@ TensorNode *rp_arch_rotated(Builder *b, TensorNode *x, const char *what) {
     return rp_arch_name_node(b, y, what);
 }
 
-/* q or k as rows [head_dim * n_head, t] -> heads [head_dim, n_head, t], normed and rotated. A norm is over each head,
- * or over all heads as one row. */
+/* q or k as rows [head_dim * n_head, t] -> heads [head_dim, n_head, t], normed and rotated, or the other way round. A
+ * norm is over each head, or over all heads as one row. */
 static TensorNode *query_or_key(Builder *b, TensorNode *y, const RpGgufTensor *w_norm, int32_t n_head,
                                 const char *what) {
-    const QkNorm norm = b->m->config.arch->qk_norm;
+    const ArchRow *arch = b->m->config.arch;
+    const QkNorm   norm = arch->qk_norm;
     if (norm == QK_NORM_ROW) y = rp_arch_norm(b, y, w_norm, what);
     y = rp_reshape(b->g, y, b->kind.head_dim, n_head, b->n_tok, 1);
+    if (arch->norm_of_rotated) return rp_arch_norm(b, rp_arch_rotated(b, y, what), w_norm, what);
     if (norm == QK_NORM_HEAD || (norm == QK_NORM_HEAD_OPTIONAL && w_norm != NULL)) y = rp_arch_norm(b, y, w_norm, what);
     return rp_arch_rotated(b, y, what);
 }

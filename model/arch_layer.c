@@ -33,6 +33,11 @@ TensorNode *rp_arch_layer(Builder *b, TensorNode *x) {
         x = rp_arch_norm_of_sum(b, x, attention(b, x, l), l->attn_sum_norm, l->attn_sum_bias, "attn_norm");
         return rp_arch_norm_of_sum(b, x, rp_arch_feed_forward(b, x, l), l->sum_norm, l->sum_bias, "norm");
     }
+    if (b->m->config.arch->parallel_ff) {
+        y = rp_arch_norm(b, x, l->attn_norm, "attn_norm");
+        x = add_residual(b, x, attention(b, y, l), NULL, attn_names);
+        return add_residual(b, x, rp_arch_feed_forward(b, y, l), NULL, ffn_names);
+    }
     if (b->kind.attention != ATTENTION_NONE) {
         const bool bare = b->m->config.arch->no_pre_norm || (b->layer == 0 && b->m->config.arch->first_bare);
         y               = bare ? x : rp_arch_norm(b, x, l->attn_norm, "attn_norm");

@@ -379,6 +379,72 @@ static const ArchRow archs[] = {
         .weight_keys         = true,
     },
     {
+        .name                = "seed_oss", /* Seed-OSS */
+        .layers.attention    = {.kind = ATTENTION_FULL},
+        .layers.position     = {.kind = POSITION_NEOX},
+        .layers.feed_forward = {.kind = FEED_FORWARD_DENSE},
+        .ffn_norm_is_post    = true,
+    },
+    {
+        .name                = "exaone4", /* EXAONE 4.0 */
+        .layers.attention    = {.kind = ATTENTION_WINDOW, .nth = ATTENTION_FULL, .n = 4},
+        .layers.position     = {.kind = POSITION_NEOX},
+        .layers.feed_forward = {.kind = FEED_FORWARD_DENSE},
+        .qk_norm             = QK_NORM_HEAD,
+        .full_unrotated      = true,
+        .post_norm           = true,
+        .no_pre_norm         = true,
+    },
+    {
+        .name                = "cohere2", /* Command R7B, Command A */
+        .layers.attention    = {.kind = ATTENTION_WINDOW, .nth = ATTENTION_FULL, .n = 4},
+        .layers.position     = {.kind = POSITION_NORM},
+        .layers.feed_forward = {.kind = FEED_FORWARD_DENSE},
+        .full_unrotated      = true,
+        .layer_norm          = true,
+        .parallel_ff         = true,
+        .logit_factor_key    = "logit_scale",
+    },
+    {
+        .name                = "hunyuan-dense", /* Hunyuan 0.5B to 7B */
+        .layers.attention    = {.kind = ATTENTION_FULL},
+        .layers.position     = {.kind = POSITION_NEOX},
+        .layers.feed_forward = {.kind = FEED_FORWARD_DENSE},
+        .qk_norm             = QK_NORM_HEAD,
+        .norm_of_rotated     = true,
+        .rope_alpha          = true,
+    },
+    {
+        .name                = "hunyuan-moe", /* Hunyuan A13B */
+        .layers.attention    = {.kind = ATTENTION_FULL},
+        .layers.position     = {.kind = POSITION_NEOX},
+        .layers.feed_forward = {.kind = FEED_FORWARD_EXPERTS},
+        .qk_norm             = QK_NORM_HEAD,
+        .norm_of_rotated     = true,
+        .normalize_weights   = true,
+        .shared              = SHARED_AS_DENSE,
+    },
+    {
+        .name                = "dots1", /* dots.llm1 */
+        .layers.attention    = {.kind = ATTENTION_FULL},
+        .layers.position     = {.kind = POSITION_NEOX},
+        .layers.feed_forward = {.kind = FEED_FORWARD_EXPERTS},
+        .qk_norm             = QK_NORM_HEAD,
+        .shared              = SHARED_COUNTED,
+        .gating_key          = true,
+        .weight_keys         = true,
+    },
+    {
+        .name                = "bailingmoe2", /* Ling 2.0, Ring 2.0 */
+        .layers.attention    = {.kind = ATTENTION_FULL},
+        .layers.position     = {.kind = POSITION_NEOX},
+        .layers.feed_forward = {.kind = FEED_FORWARD_EXPERTS},
+        .qk_norm             = QK_NORM_HEAD,
+        .shared              = SHARED_EACH,
+        .gating_key          = true,
+        .weight_keys         = true,
+    },
+    {
         .name                = "bert", /* BERT, all-MiniLM, BGE, E5, mxbai, XLM-RoBERTa with bge-m3 and bge-reranker */
         .layers.attention    = {.kind = ATTENTION_FULL},
         .layers.position     = {.kind = POSITION_NONE},

@@ -93,7 +93,8 @@ typedef enum SharedExperts {
     SHARED_NEVER,    /* the family has none, whatever the file says */
     SHARED_BY_KEY,   /* 0: the model has none */
     SHARED_AS_DENSE, /* <arch>.feed_forward_length */
-    SHARED_COUNTED   /* <arch>.expert_shared_count * <arch>.expert_feed_forward_length */
+    SHARED_COUNTED,  /* <arch>.expert_shared_count * <arch>.expert_feed_forward_length */
+    SHARED_EACH      /* the same; and where the key is there, it is the length of one: times expert_shared_count */
 } SharedExperts;
 
 /* One row of the table. A field that is not set means that the family does without the feature. */
@@ -122,6 +123,9 @@ typedef struct ArchRow {
     bool    query_gate;      /* wq gives a query and a gate for each head: y = wo (heads * sigmoid(gate)) */
     bool    rope_sections;   /* M-RoPE: pairs take positions of time, height or width, which are equal for text */
     bool    rope_switch;     /* no layer has RoPE where the file says false to rope.scaling.finetuned */
+    bool    full_unrotated;  /* in files with a window, layers without one have no RoPE */
+    bool    norm_of_rotated; /* norms of q and k come behind RoPE: q = norm(rope(wq x)) */
+    bool    rope_alpha;      /* rope.scaling.alpha scales frequencies (NTK) whatever rope.scaling.type says */
     float   attn_cap;        /* scores = cap * tanh(scores / cap), where the file has no attn_logit_softcapping */
     int32_t window_default;  /* where the file has no attention.sliding_window */
     int32_t scale_embd_layers; /* models with this number of layers: scale = 1/sqrt(n_embd/n_head), not of head_dim */
@@ -136,6 +140,7 @@ typedef struct ArchRow {
     /* norms and scales; f is attention or feed-forward */
     bool        post_norm;           /* x += norm(f(norm(x))), not x += f(norm(x)) */
     bool        no_pre_norm;         /* x += norm(f(x)): with post_norm */
+    bool        parallel_ff;         /* y = norm(x), x += attention(y) + feed_forward(y) */
     bool        ffn_norm_is_post;    /* files call the norm before the feed-forward post_attention_norm */
     bool        ffn_norm_is_bare;    /* files call it ffn_norm, without .weight */
     bool        embd_scale_sqrt;     /* embeddings * sqrt(n_embd) */
@@ -143,6 +148,7 @@ typedef struct ArchRow {
     const char *residual_scale_key;  /* x += the value of this key * f(norm(x)) */
     bool        output_norm_is_embd; /* files call the norm before the output matrix token_embd_norm */
     float       logit_cap;           /* logits = cap * tanh(logits / cap), where there is no final_logit_softcapping */
+    const char *logit_factor_key;    /* logits * the value of this key, which files must have */
     const char *logit_divisor_key;   /* logits / the value of this key */
 
     /* encoders, which make embeddings of whole texts */

@@ -75,7 +75,9 @@ static RpStatus read_rope_scaling(const ConfigReader *r, ModelConfig *c) {
         return rp_fail(RP_E_FORMAT, "%s: rope scaling by %g from a context of %u is not possible",
                        rp_gguf_path(r->file), (double)factor, n_orig);
     c->rope.n_ctx_orig = (int32_t)n_orig;
-    if (ntk) return read_ntk(r, factor, c);
+    const bool alpha =
+        c->arch->rope_alpha && rp_gguf_find(r->file, rp_config_key(r, "rope.scaling.alpha", key, sizeof key));
+    if (ntk || alpha) return read_ntk(r, factor, c);
     /* a factor beside the type "none" is ignored */
     if (factor > 0.0f && !string_is(type, "none")) c->rope.freq_scale = 1.0f / factor;
     if (yarn) {
@@ -312,15 +314,21 @@ static RpStatus read_cap(const ConfigReader *r, const char *key, float usual, fl
  * divisor. */
 static RpStatus read_scales(const ConfigReader *r, ModelConfig *c) {
     const ArchRow *a       = c->arch;
-    float          divisor = 1.0f;
-    c->embd_scale          = a->embd_scale_sqrt ? sqrtf((float)c->n_embd) : 1.0f;
-    c->residual_scale      = 1.0f;
+    float          divisor = 1.0f, factor = a->logit_factor_key != NULL ? 0.0f : 1.0f;
+    c->embd_scale     = a->embd_scale_sqrt ? sqrtf((float)c->n_embd) : 1.0f;
+    c->residual_scale = 1.0f;
     if (a->embd_scale_key != NULL) RP_TRY(rp_config_f32(r, a->embd_scale_key, &c->embd_scale));
     if (a->residual_scale_key != NULL) RP_TRY(rp_config_f32(r, a->residual_scale_key, &c->residual_scale));
     if (a->logit_divisor_key != NULL) RP_TRY(rp_config_f32(r, a->logit_divisor_key, &divisor));
+    if (a->logit_factor_key != NULL) {
+        RP_TRY(rp_config_f32(r, a->logit_factor_key, &factor));
+        if (!(factor > 0.0f))
+            return rp_fail(RP_E_FORMAT, "%s: %s.%s is missing or not positive", rp_gguf_path(r->file), r->arch,
+                           a->logit_factor_key);
+    }
     if (divisor == 0.0f)
         return rp_fail(RP_E_FORMAT, "%s: %s.%s is 0", rp_gguf_path(r->file), r->arch, a->logit_divisor_key);
-    c->logit_scale = 1.0f / divisor;
+    c->logit_scale = factor / divisor;
     RP_TRY(read_cap(r, "attn_logit_softcapping", a->attn_cap, &c->attn_cap));
     return read_cap(r, "final_logit_softcapping", a->logit_cap, &c->logit_cap);
 }

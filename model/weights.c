@@ -256,7 +256,7 @@ static Parts parts_of(const ModelConfig *c, const RpGgufFile *file, int layer) {
     if (k.feed_forward == FEED_FORWARD_NONE) return parts;
     if (a->one_half)
         parts |= FF_ALONE;
-    else if (pre_norm)
+    else if (pre_norm && !a->parallel_ff)
         parts |= a->ffn_norm_is_post ? FFN_NORM_POST : a->ffn_norm_is_bare ? FFN_NORM_BARE : FFN_NORM;
     if (a->activation != ACTIVATION_RELU_SQR && a->activation != ACTIVATION_GELU_ALONE) parts |= FF_GATED;
     if (a->post_norm) parts |= POST_NORM;

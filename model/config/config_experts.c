@@ -70,8 +70,10 @@ static RpStatus read_shared(const ConfigReader *r, const ModelConfig *c, ExpertC
     if (rule == SHARED_NEVER) return RP_OK;
     if (rule == SHARED_AS_DENSE) RP_TRY(rp_config_u32(r, "feed_forward_length", &length));
     RP_TRY(rp_config_u32(r, "expert_shared_count", &count));
-    if (rule == SHARED_COUNTED && count <= MAX_EXPERTS) length = count * (uint32_t)e->n_ff;
+    const bool counted = rule == SHARED_COUNTED || rule == SHARED_EACH;
+    if (counted && count <= MAX_EXPERTS) length = rule == SHARED_EACH ? (uint32_t)e->n_ff : count * (uint32_t)e->n_ff;
     RP_TRY(rp_config_u32(r, "expert_shared_feed_forward_length", &length));
+    if (rule == SHARED_EACH && count <= MAX_EXPERTS && length <= 1u << 18) length *= count;
     if (length > 1u << 24)
         return rp_fail(RP_E_FORMAT, "%s: shared experts with a feed-forward length of %u", rp_gguf_path(r->file),
                        length);

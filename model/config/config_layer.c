@@ -47,9 +47,10 @@ LayerKind rp_config_layer(const ModelConfig *c, int layer) {
     if (k.attention == ATTENTION_WINDOW) k.window = c->arch->assistant ? c->window - 1 : c->window;
     if (c->experts.n > 0 && layer >= p->feed_forward.n_dense) k.feed_forward = p->feed_forward.kind;
     const bool window = k.attention == ATTENTION_WINDOW;
-    k.head_dim        = window && c->arch->window_heads ? c->head_dim_window : c->head_dim;
-    k.n_ff            = c->ff_lengths != NULL ? (int32_t)rp_gguf_number_at(c->ff_lengths, (uint64_t)layer) : c->n_ff;
-    k.kv_layer        = layer;
+    if (c->arch->full_unrotated && c->window > 0 && !window) k.position = POSITION_NONE;
+    k.head_dim = window && c->arch->window_heads ? c->head_dim_window : c->head_dim;
+    k.n_ff     = c->ff_lengths != NULL ? (int32_t)rp_gguf_number_at(c->ff_lengths, (uint64_t)layer) : c->n_ff;
+    k.kv_layer = layer;
     if (c->arch->one_half && k.n_ff > 0) k.attention = ATTENTION_NONE;
     if (c->arch->one_half && k.n_ff == 0) k.feed_forward = FEED_FORWARD_NONE;
     if (c->n_layer_kv > 1 && layer >= c->n_layer_kv && layer < c->n_layer)

@@ -1,5 +1,5 @@
 /* known_archs.h - families that are known and not supported: general.architecture of GGUF files, the beginning of the
- * names of their classes in Hugging Face directories, and what of them is missing. */
+ * names of their classes in Hugging Face directories, and what of them is missing. "": there is no such name. */
 #ifndef MODEL_GGUF_KNOWN_ARCHS_H
 #define MODEL_GGUF_KNOWN_ARCHS_H
 
@@ -17,6 +17,17 @@
     X("mamba",            "Mamba",           "the selective scan of Mamba-1") \
     X("mamba2",           "Mamba2",          "a graph without attention") \
     X("rwkv7",            "RWKV7",           "the recurrence of RWKV") \
+    X("apertus",          "Apertus",         "the activation xIELU") \
+    X("phimoe",           "PhiMoE",          "norms with biases") \
+    X("",                 "Phimoe",          "norms with biases") \
+    X("hy_v3",            "HYV3",            "dense layers that only their tensors tell") \
+    X("mimo2",            "MiMoV2",          "heads of values shorter than those of keys") \
+    X("step35",           "Step3p5",         "a gate for each head, and other heads in layers with a window") \
+    X("afmoe",            "Afmoe",           "a gate of attention with a matrix of its own") \
+    X("cohere2moe",       "Cohere2Moe",      "experts and attention that read one norm") \
+    X("eagle3",           "LlamaForCausalLMEagle3", "the hidden states of several layers of another model") \
+    X("dflash",           "DFlash",          "the hidden states of several layers of another model") \
+    X("",                 "KimiK25",         "weights in compressed-tensors; a GGUF file of it, deepseek2, runs") \
     X("jina-bert-v2",     "JinaBert",        "ALiBi") \
     X("nomic-bert-moe",   "NomicBertMoe",    "experts without gates in each second layer") \
     X("clip",             "CLIP",            "image encoders: give the language model, not its projector (mmproj)")

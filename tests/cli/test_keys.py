@@ -50,11 +50,13 @@ EXCEPTIONS = [
     ("key", "ARCH.rope.dimension_sections", "ernie4_5 ernie4_5-moe", "llama.cpp does nothing with it"),
     ("key", "ARCH.rope.dimension_sections", "glm4moe",
      "the positions of text are equal, and pairs are (i, i+n/2) anyway"),
-    ("key", "ARCH.rope.scaling.alpha", "all but llama",
-     "read beside rope.scaling.type ntk, as in tiny/llama-ntk; llama.cpp uses it for HunyuanVL only"),
+    ("key", "ARCH.rope.scaling.alpha", "all but llama hunyuan-dense",
+     "read beside rope.scaling.type ntk, as in tiny/llama-ntk; llama.cpp uses it for Hunyuan only"),
+    ("key", "ARCH.rope.dimension_sections", "hunyuan-dense", "the same; these are files of HunyuanVL"),
     ("key", "ARCH.rope.scaling.finetuned", "all but granite granitehybrid", "llama.cpp prints it"),
-    ("key", "ARCH.vocab_size", "bert ernie4_5 eurobert falcon-h1 gemma gemma-embedding gemma2 gemma3"
-     " gemma4-assistant glm4 granite lfm2 modern-bert nemotron_h nomic-bert olmo2 phi3 qwen2 qwen2vl qwen3 qwen35 qwen3vl smollm3",
+    ("key", "ARCH.vocab_size", "bert cohere2 ernie4_5 eurobert exaone4 falcon-h1 gemma gemma-embedding gemma2 gemma3"
+     " gemma4-assistant glm4 granite hunyuan-dense lfm2 modern-bert nemotron_h nomic-bert olmo2 phi3 qwen2 qwen2vl qwen3 qwen35"
+     " qwen3vl seed_oss smollm3",
      "the rows of token_embd.weight say it; families with experts read it to know GLM-4.7 Flash"),
     ("key", "general.file_type", "all", "llama.cpp prints it"),
     ("key", "general.name", "all", "of a wrong type it is ignored; it tells the tokenizers of Phi 3"),
@@ -85,6 +87,8 @@ EXCEPTIONS = [
      " blk.N.post_attention_norm.weight", "nemotron_h nemotron_h_moe", OF_NEXT),
     ("tensor", "blk.N.nextn.embed_tokens.weight blk.N.nextn.enorm.weight blk.N.nextn.hnorm.weight"
      " blk.N.nextn.shared_head_head.weight blk.N.nextn.shared_head_norm.weight", "glm4 mistral4",
+     "read beside nextn.eh_proj.weight"),
+    ("tensor", "blk.N.nextn.enorm.weight blk.N.nextn.hnorm.weight blk.N.nextn.shared_head_norm.weight", "exaone4",
      "read beside nextn.eh_proj.weight"),
     ("tensor", "output.bias", "qwen2 qwen2vl", "refused by name; the Qwen models have none"),
 ]

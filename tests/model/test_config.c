@@ -159,6 +159,30 @@ Test(config, windows_that_rotate_other_elements_are_refused) {
             "family");
 }
 
+Test(config, cohere2_needs_the_factor_of_its_logits) {
+    ModelConfig c;
+    OK(read_with("cohere2", KEYS(REAL("logit_scale", 0.25f), REAL("attention.layer_norm_epsilon", 1e-5f)), &c));
+    cr_expect_eq(c.logit_scale, 0.25f, "%g", (double)c.logit_scale);
+    REFUSED(read_with("cohere2", KEYS(REAL("attention.layer_norm_epsilon", 1e-5f)), &c), RP_E_FORMAT,
+            "m.gguf: cohere2.logit_scale is missing or not positive");
+}
+
+/* The length is that of one shared expert, not of all together. */
+Test(config, bailingmoe2_counts_shared_experts) {
+    ModelConfig c;
+    OK(read_with("bailingmoe2",
+                 KEYS(COUNTS("expert_count", 8), COUNTS("expert_used_count", 2),
+                      COUNTS("expert_feed_forward_length", 32), COUNTS("expert_shared_count", 3)),
+                 &c));
+    cr_expect_eq(c.experts.n_ff_shared, 96, "%d", c.experts.n_ff_shared);
+    OK(read_with("bailingmoe2",
+                 KEYS(COUNTS("expert_count", 8), COUNTS("expert_used_count", 2),
+                      COUNTS("expert_feed_forward_length", 32), COUNTS("expert_shared_count", 3),
+                      COUNTS("expert_shared_feed_forward_length", 16)),
+                 &c));
+    cr_expect_eq(c.experts.n_ff_shared, 48, "%d", c.experts.n_ff_shared);
+}
+
 Test(config, a_cap_of_logits_counts_in_every_family) {
     ModelConfig c;
     OK(read_with("gemma3", KEYS(REAL("final_logit_softcapping", 20.0f)), &c));

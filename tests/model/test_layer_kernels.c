@@ -47,6 +47,13 @@ Test(layer_kernels, each_kind_of_layer_has_its_number) {
         {"ernie4_5-moe-f32",  {5, 8, 8}         }, /* without a gate */
         {"ministral-f32",     {6, 6}            }, /* temperature of queries */
         {"nemotron_h-f32",    {4, 2, 3, 4, 2}   }, /* scan, dense, attention */
+        {"qwen3vlmoe-f32",    {6, 6}            },
+        {"mistral4-f32",      {9, 9}            }, /* low rank, experts, a shared one of the same size */
+        {"seed_oss-f32",      {5, 5}            },
+        {"exaone4-f32",       {5, 5}            },
+        {"hunyuan-dense-f32", {11, 11}          }, /* norms of queries and keys behind RoPE */
+        {"cohere2-f32",       {6, 6, 6, 6, 6}   }, /* LayerNorm, read by attention and feed-forward */
+        {"dots1-f32",         {5, 6, 6}         }, /* a shared expert of the same size */
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         RpModel  *m = golden_open_tiny(cases[i].name);

@@ -63,14 +63,14 @@ class Tiny:
     the architecture's prefix; `mla`: ranks and head sizes of latent attention (deepseek2); `delta`: gated delta nets, with a full
     layer after each `interval` - 1 of them, and with "old" one input matrix; `nextn`: so many of the layers, the last ones, predict further tokens. Layers whose
     element of `heads_kv` is 0 are recurrent: short convolutions with `taps` taps (lfm2), or selective scans of `ssm`. `latent`:
-    width of the experts. `joined_experts`: gate and up of all experts are one tensor. `ff_bias`: the dense feed-forward has biases. `scales`: matrices of layers have a number by
+    width of the experts. `joined_experts`: gate and up of all experts are one tensor. `ff_bias`: the dense feed-forward has biases. `shared_counted`: shared experts of ff_shared each. `scales`: matrices of layers have a number by
     which products are multiplied, and one for activations; those of experts have one number for each expert."""
 
     def __init__(self, name, arch, types, *, seed, embd=64, layers=2, heads=4, heads_kv=2, dim=16, ff=64, vocab=64, tied=False,
                  bias=False, qk_norm=False, keys=None, rope_factors=False, post_norm=False, experts=0, used=0, ff_expert=0,
                  ff_shared=0, dense=0, mla=None, choice_bias=False, expert_types=None,
                  keys_theirs=None, nextn=0, rope_long=False, layer_embd=0, delta=None, joined=False, taps=0, ssm=None,
-                 latent=0, scales=False, joined_experts=False, ff_bias=False):
+                 latent=0, scales=False, joined_experts=False, ff_bias=False, shared_counted=1):
         self.__dict__.update(locals())
 
     def next_type(self, n):
@@ -137,7 +137,7 @@ class Tiny:
                 w.add_expert_feed_forward_length(self.ff_expert)
             if self.dense:
                 w.add_leading_dense_block_count(self.dense)
-            if self.ff_shared and self.arch in ("deepseek2", "mistral4", "glm4moe"):
+            if self.ff_shared and self.arch in ("deepseek2", "mistral4", "glm4moe", "dots1"):
                 w.add_expert_shared_count(self.ff_shared // self.ff_expert)
             elif self.ff_shared:
                 w.add_expert_shared_feed_forward_length(self.ff_shared)
@@ -155,7 +155,7 @@ class Tiny:
             w.add_ssm_inner_size(self.ssm["inner"])
         if self.latent:
             w.add_uint32(f"{self.arch}.moe_latent_size", self.latent)
-        if self.arch.startswith("nemotron_h"):
+        if self.arch.startswith("nemotron_h") or self.arch == "cohere2":
             w.add_layer_norm_eps(1e-5)
         w.add_layer_norm_rms_eps(1e-5)
         for key, (kind, value) in ((self.keys_theirs if self.theirs and self.keys_theirs else self.keys) or {}).items():
@@ -298,10 +298,11 @@ class Tiny:
         if self.arch in ("qwen2moe", "qwen3next", "qwen35moe"):
             self.vector(p + "ffn_gate_inp_shexp.weight", self.embd, 0.0)
         if self.ff_shared:
+            ff = self.ff_shared * self.shared_counted
             if gated:
-                self.matrix(p + "ffn_gate_shexp.weight", self.embd, self.ff_shared)
-            self.matrix(p + "ffn_up_shexp.weight", self.embd, self.ff_shared)
-            self.matrix(p + "ffn_down_shexp.weight", self.ff_shared, self.embd)
+                self.matrix(p + "ffn_gate_shexp.weight", self.embd, ff)
+            self.matrix(p + "ffn_up_shexp.weight", self.embd, ff)
+            self.matrix(p + "ffn_down_shexp.weight", ff, self.embd)
 
     def gemma4_layer(self, i):
         """Layers with a window have heads of 16 elements. Odd layers attend to all positions, with heads of 32; the first of
@@ -337,7 +338,7 @@ class Tiny:
         if self.arch.startswith("nemotron_h"):
             return self.nemotron_layer(i)
         p = f"blk.{i}."
-        if self.arch != "olmo2":
+        if self.arch not in ("olmo2", "exaone4"):
             self.vector(p + "attn_norm.weight", self.embd, 1.0)
         if self.mla:
             self.latent_attention(p)
@@ -349,8 +350,8 @@ class Tiny:
             self.plain_attention(p, i)
         if self.arch == "falcon-h1":
             self.selective_scan(p)
-        if self.arch != "olmo2":
-            is_post = self.arch in ("gpt-oss", "glm4moe") or self.delta
+        if self.arch not in ("olmo2", "exaone4", "cohere2"):
+            is_post = self.arch in ("gpt-oss", "glm4moe", "seed_oss") or self.delta
             name = "post_attention_norm.weight" if is_post else "ffn_norm" if self.arch == "falcon-h1" else "ffn_norm.weight"
             self.vector(p + name, self.embd, 1.0)
         if self.experts and i >= self.dense:
@@ -370,6 +371,8 @@ class Tiny:
             self.vector(p + "post_attention_norm.weight", self.embd, 1.0)
             self.vector(p + "post_ffw_norm.weight", self.embd, 1.0)
         if i >= self.layers - self.nextn:
+            if self.arch == "bailingmoe2":
+                self.vector(p + "layer_output_norm.weight", self.embd, 1.0)
             self.matrix(p + "nextn.eh_proj.weight", 2 * self.embd, self.embd)
             for name in ("enorm", "hnorm", "shared_head_norm"):
                 self.vector(p + f"nextn.{name}.weight", self.embd, 1.0)
@@ -538,6 +541,23 @@ def models():
         embd=64, experts=8, used=3))
     yield Tiny("ernie4_5-f32", "ernie4_5", [Q.F32], seed=350, embd=32, ff=32, heads=2, tied=True)
     yield Tiny("ernie4_5-mix", "ernie4_5", MIX_32, seed=351)
+    yield Tiny("seed_oss-f32", "seed_oss", [Q.F32], seed=530, bias=True, embd=32, ff=32, heads=2, tied=True)
+    yield Tiny("seed_oss-mix", "seed_oss", MIX_32, seed=531, bias=True)
+    # norms of queries and keys behind RoPE
+    yield Tiny("hunyuan-dense-f32", "hunyuan-dense", [Q.F32], seed=540, qk_norm=True, embd=32, ff=32, heads=2, tied=True)
+    yield Tiny("hunyuan-dense-mix", "hunyuan-dense", MIX_32, seed=541, qk_norm=True, keys={
+        "rope.scaling.alpha": ("float32", 8.0), "rope.scaling.type": ("string", "none")})
+    # models with windows have no RoPE in the layers without one; in llama.cpp these have 64 layers
+    exaone = dict(qk_norm=True, post_norm=True, embd=32, ff=32, heads=2)
+    yield Tiny("exaone4-f32", "exaone4", [Q.F32], seed=550, rope_factors=True, tied=True, **exaone)
+    yield Tiny("exaone4-mix", "exaone4", MIX_32, seed=551, **exaone | dict(embd=64, ff=64, heads=4))
+    yield Tiny("exaone4-window", "exaone4", [Q.Q4_0], seed=552, layers=64, keys={"attention.sliding_window": ("uint32", 8)},
+               **exaone | dict(heads_kv=1, vocab=48))
+    # attention and feed-forward read one norm
+    cohere = {"attention.sliding_window": ("uint32", 8), "logit_scale": ("float32", 0.25), "rope.scaling.type": ("string", "none")}
+    yield Tiny("cohere2-f32", "cohere2", [Q.F32], seed=560, tied=True, keys=cohere, embd=32, ff=32, heads=2, layers=5)
+    yield Tiny("cohere2-mix", "cohere2", MIX_32, seed=561, tied=True, layers=3, keys=cohere | {
+        "attention.sliding_window_pattern": ("array", [True, False, True])})
     yield from expert_models()
     yield from delta_models()
     yield from short_convolution_models()
@@ -655,6 +675,22 @@ def expert_models():
     yield Tiny("mistral4-f32", "mistral4", [Q.F32], seed=167, mla=full, heads_kv=1, ff_shared=32, joined_experts=True,
                keys=v2 | {"expert_weights_norm": ("bool", True)}, **few | dict(heads=2))
     yield Tiny("mistral4-mix", "mistral4", MIX_32, seed=168, mla=full, dense=1, ff_shared=32, keys=v2 | large, **many, **mix)
+
+    dots = {"expert_gating_func": ("uint32", 2), "expert_weights_norm": ("bool", True), "expert_weights_scale": ("float32", 1.5)}
+    yield Tiny("dots1-f32", "dots1", [Q.F32], seed=500, qk_norm=True, dense=1, ff_shared=32, choice_bias=True, keys=dots,
+               **few | dict(heads=2, heads_kv=2, layers=3, ff=32))
+    yield Tiny("dots1-mix", "dots1", MIX_32, seed=501, qk_norm=True, dense=1, ff_shared=64, choice_bias=True, keys=dots,
+               **many | dict(heads_kv=2), **mix)
+    # shared experts with a length of their own; groups of experts; the last layer is not run
+    ling = dots | {"expert_shared_count": ("uint32", 2), "rope.dimension_count": ("uint32", 8)}
+    groups = {"expert_group_count": ("uint32", 4), "expert_group_used_count": ("uint32", 2)}
+    yield Tiny("bailingmoe2-f32", "bailingmoe2", [Q.F32], seed=510, qk_norm=True, joined=True, dense=1, ff_shared=32,
+               shared_counted=2, choice_bias=True, keys=ling, nextn=1, **few | dict(heads=2, layers=3, ff=32))
+    yield Tiny("bailingmoe2-mix", "bailingmoe2", MIX_32, seed=511, qk_norm=True, joined=True, dense=1, ff_shared=32,
+               choice_bias=True, keys=ling | groups | {"expert_shared_count": ("uint32", 1)}, **many | dict(used=4), **mix)
+    yield Tiny("hunyuan-moe-f32", "hunyuan-moe", [Q.F32], seed=520, qk_norm=True, ff_shared=64, tied=True,
+               **few | dict(heads=2, ff=32))
+    yield Tiny("hunyuan-moe-mix", "hunyuan-moe", MIX_32, seed=521, qk_norm=True, ff_shared=32, **many | dict(ff=32), **mix)
 
     # the last layer predicts the token after the next, and is not run
     glm = {"rope.dimension_count": ("uint32", 8), "expert_gating_func": ("uint32", 2), "expert_weights_norm": ("bool", True),
