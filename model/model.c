@@ -5,6 +5,7 @@
 #include "model/model.h"
 #include "model/gguf/gguf_checksum.h"
 #include "model/gguf/gguf_file.h"
+#include "model/hf/origin.h"
 
 #include "base/argument.h"
 
@@ -127,6 +128,7 @@ static RpStatus open_file(RpGgufFile *file, RpModel **out) {
     if (st == RP_OK) st = rp_model_check_unused(m);
     if (st == RP_OK) st = open_tokenizer(m);
     if (st != RP_OK) {
+        st = rp_hf_name_origin(file, st);
         rp_model_free(m);
         return st;
     }

@@ -24,12 +24,13 @@ typedef struct RpGgufMap {
 /* The parts of a split file; or the files and memory of a Hugging Face directory beside its metadata (model/hf). All
  * zeros for a GGUF file. With `copy` the files were read when they were opened. */
 typedef struct RpGgufParts {
-    RpGgufFile **files; /* owned */
-    int          n_files;
-    char        *metadata, *names; /* `data` of the file, and the names of its tensors; owned */
-    char        *made;             /* tensors that are no bytes of a file; a mapping, owned */
-    size_t       made_bytes;
-    bool         norm_rope; /* rows of attn_q and attn_k: pairs (i, i + n/2), while the architecture has (2i, 2i + 1) */
+    RpGgufFile           **files; /* owned */
+    int                    n_files;
+    char                  *metadata, *names; /* `data` of the file, and the names of its tensors; owned */
+    char                  *made;             /* tensors that are no bytes of a file; a mapping, owned */
+    size_t                 made_bytes;
+    const struct HfFamily *family; /* of a directory (model/hf/hf.h) */
+    bool norm_rope; /* rows of attn_q and attn_k: pairs (i, i + n/2), while the architecture has (2i, 2i + 1) */
 } RpGgufParts;
 
 struct RpGgufFile {

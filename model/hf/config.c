@@ -63,7 +63,8 @@ static RpStatus check_activation(const HfModel *m) {
                    (int)(text.len < 32 ? text.len : 32), text.ptr, m->family->arch, m->family->activation);
 }
 
-/* Directories of MLX have an object "quantization". Older ones of bitsandbytes do not name it. */
+/* Directories of MLX have an object "quantization", older ones of ModelOpt a file of their own. Older ones of
+ * bitsandbytes do not name it. */
 static RpStatus check_quantization(const HfModel *m) {
     static const char hint[] = "take a GGUF file of the model, or its weights before this quantisation";
     const Json       *j      = &m->config;
@@ -72,7 +73,13 @@ static RpStatus check_quantization(const HfModel *m) {
     if (rp_json_get(j, mlx, "group_size") != NULL && rp_json_get(j, mlx, "bits") != NULL)
         return rp_fail(RP_E_UNSUPPORTED, "%s: quantization: the quantisation of MLX is not supported: %s", j->path,
                        hint);
-    if (q == NULL || q->type == JSON_NULL) return RP_OK;
+    if (q == NULL || q->type == JSON_NULL) {
+        bool there;
+        RP_TRY(rp_hf_has(&m->dir, "hf_quant_config.json", &there));
+        if (!there) return RP_OK;
+        return rp_fail(RP_E_UNSUPPORTED, "%s/hf_quant_config.json: the quantisation of ModelOpt is not supported: %s",
+                       m->dir.path, hint);
+    }
     const JsonNode *method = rp_json_get(j, q, "quant_method");
     if (rp_json_is(j, method, "fp8") || rp_json_is(j, method, "mxfp4")) return RP_OK;
     const bool   bits = rp_json_get(j, q, "load_in_4bit") != NULL || rp_json_get(j, q, "load_in_8bit") != NULL;

@@ -14,7 +14,7 @@
  *     tokenizer.c      tokenizer.json -> tokenizer.* keys
  *     pipeline.c       its pre_tokenizer               expression.c   what PCRE2 reads otherwise than Onigmo
  *     normalize.c      its normalizer                  contents.c     what is in directories that are no model
- *     open.c           all of it */
+ *     origin.c         these names in errors           open.c         all of it */
 #ifndef MODEL_HF_HF_H
 #define MODEL_HF_HF_H
 
@@ -289,6 +289,9 @@ typedef struct HfTarget {
 
 /* The nth of the tensors that a tensor of the file is, or is a part of. HF_UNKNOWN: it is none; nth > 0: no more. */
 void rp_hf_name(const HfModel *m, RpGgufString name, int nth, HfTarget *out);
+
+/* "mlp.up_proj.weight of layer 1" for blk.1.ffn_up.weight. False for a name that no row gives. */
+bool rp_hf_name_of(const HfFamily *f, RpGgufString name, char out[HF_NAME_BYTES]);
 
 /* A part of a tensor, in elements or in blocks of MXFP4: out[i3][i2][i1][i0] = in[from + sum of i_k * step[k]]. */
 typedef struct HfCut {

@@ -242,3 +242,34 @@ void rp_hf_name(const HfModel *m, RpGgufString name, int nth, HfTarget *out) {
     if (take(&s, "model.layers.") || take(&s, "backbone.layers.") || take(&s, "encoder.layer.") || take(&s, "layers."))
         out->role = layer_name(m, s, nth, out);
 }
+
+/* Appends a name; families spell some in several ways. */
+static void add_name(char out[HF_NAME_BYTES], const char *hf, const char *end) {
+    const size_t n = strlen(out);
+    snprintf(out + n, HF_NAME_BYTES - n, "%s%s%s%s", n > 0 ? " or " : "", hf, end[0] != '\0' ? "." : "", end);
+}
+
+/* Adds the rows whose name in GGUF is `name`, without ".weight" or ".bias". */
+static void add_rows(const HfName *rows, size_t n, RpGgufString name, char out[HF_NAME_BYTES]) {
+    for (size_t i = 0; i < n && rows[i].hf != NULL; i++) {
+        RpGgufString rest = name;
+        const char  *end;
+        if (take(&rest, rows[i].gguf) && ending(rest, &end) == HF_TENSOR) add_name(out, rows[i].hf, end);
+    }
+}
+
+bool rp_hf_name_of(const HfFamily *f, RpGgufString name, char out[HF_NAME_BYTES]) {
+    RpGgufString s = name;
+    int32_t      layer;
+    out[0] = '\0';
+    for (size_t i = 0; i < COUNT(outside); i++)
+        if (is(name, outside[i].gguf)) add_name(out, outside[i].hf, "");
+    if (out[0] != '\0' || !take(&s, "blk.") || !take_number(&s, &layer)) return out[0] != '\0';
+    for (const HfPart *p = f->parts; p != NULL && p->hf != NULL && out[0] == '\0'; p++)
+        if (is(s, p->gguf)) add_name(out, p->hf, "");
+    if (out[0] == '\0' && f->names != NULL) add_rows(f->names, SIZE_MAX, s, out);
+    if (out[0] == '\0') add_rows(inside, COUNT(inside), s, out);
+    const size_t n = strlen(out);
+    if (n > 0) snprintf(out + n, HF_NAME_BYTES - n, " of layer %d", layer);
+    return n > 0;
+}

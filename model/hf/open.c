@@ -32,6 +32,7 @@ static RpStatus read_metadata(HfModel *m, RpGgufFile **out) {
     RP_TRY(rp_hf_config(m));
     RP_TRY(rp_hf_tokenizer(m));
     RP_TRY(rp_gguf_writer_read(m->out, out));
+    (*out)->parts.family    = m->family;
     (*out)->parts.norm_rope = m->family->norm_rope;
     (*out)->version         = 0;
     return RP_OK;

@@ -252,14 +252,20 @@ Test(hf_files, bad_configurations) {
                   "hidden_size is 3.5, must be a whole number from 0 to 2^31-1");
     refuse_config("\"hidden_size\": 32", "\"hidden_size\": 1e999", RP_E_FORMAT, "hidden_size is no finite number");
     refuse_config("\"hidden_size\": 32", "\"hidden_size\": \"32\"", RP_E_FORMAT, "hidden_size is no finite number");
-    refuse_config("\"hidden_size\": 32", "\"hidden_size\": 64", RP_E_SHAPE, "token_embd.weight");
+    refuse_config("\"hidden_size\": 32", "\"hidden_size\": 64", RP_E_SHAPE,
+                  "must be [64,any] (model.embed_tokens.weight or backbone.embeddings.weight or "
+                  "embeddings.word_embeddings.weight)");
     refuse_config("\"hidden_size\": 32,", "\"hidden_size\": 32, \"hidden_size\": 32,", RP_E_FORMAT,
                   "\"hidden_size\" occurs twice");
     refuse_config("\"num_attention_heads\": 4", "\"num_attention_heads\": 0", RP_E_FORMAT, "num_attention_heads is 0");
+    refuse_config("\"num_hidden_layers\": 2", "\"num_hidden_layers\": 0", RP_E_FORMAT,
+                  "llama.block_count is 0, must be from 1 to 4096 (num_hidden_layers in config.json)");
+    refuse_config("\"head_dim\": 8", "\"head_dim\": 2048", RP_E_FORMAT,
+                  "llama.attention.key_length is 2048, must be from 1 to 1024 (head_dim in config.json)");
     refuse_config("\"num_hidden_layers\": 2", "\"num_hidden_layers\": 1", RP_E_UNSUPPORTED,
                   "does not use 9 of the tensors");
     refuse_config("\"num_hidden_layers\": 2", "\"num_hidden_layers\": 3", RP_E_FORMAT,
-                  "tensor blk.2.attn_norm.weight is missing");
+                  "tensor blk.2.attn_norm.weight is missing (input_layernorm.weight of layer 2)");
     refuse_config("\"rope_type\": \"default\"", "\"rope_type\": \"longrope\"", RP_E_UNSUPPORTED,
                   "rope_type 'longrope' is not supported (there are default, dynamic, linear, llama3, yarn, "
                   "longrope of Phi3, and proportional of Gemma4)");
@@ -276,6 +282,10 @@ Test(hf_files, bad_configurations) {
         "\"vocab_size\"", "\"quantization\": {\"group_size\": 64, \"bits\": 4}, \"vocab_size\"", RP_E_UNSUPPORTED,
         "quantization: the quantisation of MLX is not supported: take a GGUF file of the model, or its weights "
         "before this quantisation");
+    write_text("hf_quant_config.json", "{}");
+    refuse_config(
+        "\"vocab_size\"", "\"vocab_size\"", RP_E_UNSUPPORTED,
+        "/hf_quant_config.json: the quantisation of ModelOpt is not supported: take a GGUF file of the model");
     hf_end();
 }
 
@@ -355,7 +365,7 @@ Test(hf_files, unknown_tensors_are_refused) {
     cr_assert_not_null(at);
     memcpy(at, "layers.1.mlp.xx_proj", 20);
     hf_write("model.safetensors", p, n);
-    REFUSED(hf_open(), RP_E_FORMAT, "tensor blk.1.ffn_up.weight is missing");
+    REFUSED(hf_open(), RP_E_FORMAT, "tensor blk.1.ffn_up.weight is missing (mlp.up_proj.weight of layer 1)");
     memcpy(at, "layers.7.mlp.up_proj", 20);
     hf_write("model.safetensors", p, n);
     REFUSED(hf_open(), RP_E_FORMAT, "tensor blk.1.ffn_up.weight is missing");
