@@ -251,24 +251,24 @@ static RpStatus print_file(const RpGgufFile *f) {
 }
 
 /* A directory that the library does not open has no keys and names of GGUF: its files are shown as they are. */
-static int print_directory(RpStatus why) {
+static RpStatus print_directory(void) {
     ListedDirectory d;
-    RpStatus        st = why;
-    if (cli_directory_read(args.model, &d)) {
+    RpStatus        st = cli_directory_read(args.model, &d);
+    if (st == RP_OK) {
         print_head(0, d.bytes);
         print_reason();
         st = cli_list_types(d.tensors, d.n_tensors, args.json);
-        cli_directory_print_config(&d, args.json, SHOWN_BYTES);
+        if (st == RP_OK) st = cli_directory_print_config(&d, args.json, SHOWN_BYTES);
         if (st == RP_OK) st = print_tensors(d.tensors, d.n_tensors);
     }
     cli_directory_free(&d);
-    return cli_exit(st);
+    return st;
 }
 
 static int run(void) {
     RpGgufFile    *f;
     const RpStatus opened = rp_gguf_open(args.model, &f);
-    if (opened == RP_E_FORMAT || opened == RP_E_UNSUPPORTED) return print_directory(opened);
+    if (opened == RP_E_FORMAT || opened == RP_E_UNSUPPORTED) return cli_exit(print_directory());
     if (opened != RP_OK) return cli_exit(opened);
     const RpStatus st = print_file(f);
     rp_gguf_close(f);

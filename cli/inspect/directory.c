@@ -4,9 +4,9 @@
 #include "cli/common.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -16,18 +16,29 @@ enum { MAX_JSON = 100000000 /* bytes, as the reference implementation of safeten
 
 /* ---- files ---- */
 
-/* A regular file; NULL: there is none. */
-static FILE *open_file(const char *folder, const char *name, size_t *bytes) {
+static RpStatus no_memory(void) { return rp_fail(RP_E_NOMEM, "out of memory for the list of a directory"); }
+
+/* A regular file. */
+static RpStatus open_file(const char *folder, const char *name, FILE **out, size_t *bytes) {
     char        path[4096];
     struct stat info;
-    FILE       *f = NULL;
-    if (snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path) return NULL;
+    if (snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path) return RP_E_FORMAT;
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not block */
-    if (fd < 0) return NULL;
-    if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode)) f = fdopen(fd, "rb");
-    if (f == NULL) close(fd);
-    *bytes = (size_t)info.st_size;
-    return f;
+    if (fd < 0 && (errno == ENOENT || errno == ENOTDIR)) return RP_E_FORMAT;
+    const bool known   = fd >= 0 && fstat(fd, &info) == 0;
+    const bool regular = known && S_ISREG(info.st_mode);
+    *out               = regular ? fdopen(fd, "rb") : NULL;
+    *bytes             = regular ? (size_t)info.st_size : 0;
+    if (*out != NULL) return RP_OK;
+    const int error = errno;
+    if (fd >= 0) close(fd);
+    return known && !regular ? RP_E_FORMAT : rp_fail(RP_E_IO, "%s: %s", path, strerror(error));
+}
+
+/* RP_E_FORMAT if the file ends before. */
+static RpStatus read_bytes(FILE *f, const char *name, void *out, size_t n) {
+    if (fread(out, 1, n, f) == n) return RP_OK;
+    return ferror(f) ? rp_fail(RP_E_IO, "%s: %s", name, strerror(errno)) : RP_E_FORMAT;
 }
 
 /* Python writes NaN and Infinity, which are not JSON: they become strings. `out` has room for 2 n bytes. */
@@ -50,16 +61,19 @@ static size_t quote_numbers(const char *in, size_t n, char *out) {
     return (size_t)(at - out);
 }
 
-/* The next n bytes as a JSON object; NULL: they are none. */
-static json_t *read_object(FILE *f, size_t n) {
-    char   *in = n <= MAX_JSON ? malloc(3 * n + 2) : NULL, *quoted = in != NULL ? in + n : NULL;
-    json_t *j = NULL;
-    if (in != NULL && fread(in, 1, n, f) == n)
-        j = json_loadb(quoted, quote_numbers(in, n, quoted), JSON_REJECT_DUPLICATES, NULL);
+/* The next n bytes as a JSON object. */
+static RpStatus read_object(FILE *f, const char *name, size_t n, json_t **out) {
+    json_error_t error;
+    *out = NULL;
+    if (n > MAX_JSON) return RP_E_FORMAT;
+    char *in = malloc(3 * n + 2);
+    if (in == NULL) return no_memory();
+    const RpStatus st = read_bytes(f, name, in, n);
+    if (st == RP_OK) *out = json_loadb(in + n, quote_numbers(in, n, in + n), JSON_REJECT_DUPLICATES, &error);
     free(in);
-    if (json_is_object(j)) return j;
-    json_decref(j);
-    return NULL;
+    RP_TRY(st);
+    if (*out == NULL && json_error_code(&error) == json_error_out_of_memory) return no_memory();
+    return json_is_object(*out) ? RP_OK : RP_E_FORMAT;
 }
 
 /* ---- tensors ---- */
@@ -92,56 +106,59 @@ static bool read_tensor(const char *name, const json_t *entry, size_t room, List
     return read_shape(json_object_get(entry, "shape"), out->ne);
 }
 
-/* Adds the tensors of a header, which the directory owns from then on. */
-static bool add_header(ListedDirectory *d, json_t *header, size_t room) {
+/* Adds the tensors of the header that the directory has got last. */
+static RpStatus add_tensors(ListedDirectory *d, size_t room) {
+    json_t       *header = d->headers[d->n_headers - 1], *entry;
+    ListedTensor *grown  = realloc(d->tensors, (d->n_tensors + json_object_size(header) + 1) * sizeof *grown);
     const char   *name;
-    json_t       *entry;
-    json_t      **headers = realloc(d->headers, (d->n_headers + 1) * sizeof(json_t *));
-    ListedTensor *tensors = realloc(d->tensors, (d->n_tensors + json_object_size(header) + 1) * sizeof *tensors);
-    if (headers != NULL) d->headers = headers;
-    if (tensors != NULL) d->tensors = tensors;
-    if (headers == NULL || tensors == NULL) {
-        json_decref(header);
-        return false;
-    }
-    d->headers[d->n_headers++] = header;
+    if (grown == NULL) return no_memory();
+    d->tensors = grown;
     json_object_foreach(header, name, entry) {
         if (strcmp(name, "__metadata__") == 0) continue;
-        if (!read_tensor(name, entry, room, &d->tensors[d->n_tensors++])) return false;
+        if (!read_tensor(name, entry, room, &d->tensors[d->n_tensors])) return RP_E_FORMAT;
+        d->n_tensors++;
     }
-    return true;
+    return RP_OK;
 }
 
 /* 8 bytes: the length of the header, little endian; then the header, then the data. */
-static bool read_weights(ListedDirectory *d, const char *folder, const char *name) {
+static RpStatus read_weights(ListedDirectory *d, const char *folder, const char *name) {
     size_t   bytes;
     uint64_t n;
-    json_t  *header = NULL;
-    FILE    *f      = open_file(folder, name, &bytes);
-    if (f != NULL && fread(&n, 1, sizeof n, f) == sizeof n && n <= bytes - sizeof n) header = read_object(f, (size_t)n);
-    if (f != NULL) fclose(f);
-    if (header == NULL) return false;
+    FILE    *f;
+    json_t **grown = realloc(d->headers, (d->n_headers + 1) * sizeof(json_t *));
+    if (grown == NULL) return no_memory();
+    d->headers = grown;
+    RP_TRY(open_file(folder, name, &f, &bytes));
+    d->headers[d->n_headers++] = NULL;
+    RpStatus st                = read_bytes(f, name, &n, sizeof n);
+    if (st == RP_OK && n > bytes - sizeof n) st = RP_E_FORMAT;
+    if (st == RP_OK) st = read_object(f, name, (size_t)n, &d->headers[d->n_headers - 1]);
+    fclose(f);
+    RP_TRY(st);
     d->bytes += bytes;
-    return add_header(d, header, bytes - sizeof n - (size_t)n);
+    return add_tensors(d, bytes - sizeof n - (size_t)n);
 }
 
 static int is_weights(const struct dirent *e) { return fnmatch("model*.safetensors", e->d_name, 0) == 0; }
 
-bool cli_directory_read(const char *path, ListedDirectory *out) {
+RpStatus cli_directory_read(const char *path, ListedDirectory *out) {
     struct dirent **names = NULL;
-    *out                  = (ListedDirectory){0};
-    FILE *config          = open_file(path, "config.json", &out->bytes);
-    if (config == NULL) return false;
-    out->config = read_object(config, out->bytes);
+    FILE           *config;
+    *out = (ListedDirectory){0};
+    RP_TRY(open_file(path, "config.json", &config, &out->bytes));
+    RpStatus st = read_object(config, "config.json", out->bytes, &out->config);
     fclose(config);
-    const int n    = out->config != NULL ? scandir(path, &names, is_weights, alphasort) : -1;
-    bool      good = n > 0;
+    RP_TRY(st);
+    const int n = scandir(path, &names, is_weights, alphasort);
+    if (n < 0) return rp_fail(errno == ENOMEM ? RP_E_NOMEM : RP_E_IO, "%s: %s", path, strerror(errno));
+    if (n == 0) st = RP_E_FORMAT;
     for (int i = 0; i < n; i++) {
-        good = good && read_weights(out, path, names[i]->d_name);
+        if (st == RP_OK) st = read_weights(out, path, names[i]->d_name);
         free(names[i]);
     }
     free(names);
-    return good;
+    return st;
 }
 
 void cli_directory_free(ListedDirectory *d) {
@@ -154,31 +171,34 @@ void cli_directory_free(ListedDirectory *d) {
 
 /* ---- config.json ---- */
 
-static void print_value(const char *within, const char *key, const json_t *value, size_t shown) {
+static RpStatus print_value(const char *within, const char *key, const json_t *value, size_t shown) {
     char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY | JSON_ENSURE_ASCII); /* has no control characters */
+    if (text == NULL) return no_memory();
     printf("  ");
     cli_print_escaped(stdout, within, strlen(within), SIZE_MAX);
     cli_print_escaped(stdout, key, strlen(key), SIZE_MAX);
-    printf(" = ");
-    if (text != NULL) printf("%.*s%s", (int)shown, text, strlen(text) > shown ? "..." : "");
-    printf("\n");
+    printf(" = %.*s%s\n", (int)shown, text, strlen(text) > shown ? "..." : "");
     free(text);
+    return RP_OK;
 }
 
-void cli_directory_print_config(const ListedDirectory *d, bool json, size_t shown) {
+RpStatus cli_directory_print_config(const ListedDirectory *d, bool json, size_t shown) {
     const char *key, *inner;
     json_t     *value, *member;
     if (json) {
-        printf(",\"config\":");
-        json_dumpf(d->config, stdout, JSON_COMPACT);
-        return;
+        char *text = json_dumps(d->config, JSON_COMPACT);
+        if (text == NULL) return no_memory();
+        printf(",\"config\":%s", text);
+        free(text);
+        return RP_OK;
     }
     cli_list_heading("config.json");
     json_object_foreach(d->config, key, value) {
         if (strcmp(key, "text_config") != 0 || !json_is_object(value)) {
-            print_value("", key, value, shown);
+            RP_TRY(print_value("", key, value, shown));
             continue;
         }
-        json_object_foreach(value, inner, member) print_value("text_config.", inner, member, shown);
+        json_object_foreach(value, inner, member) RP_TRY(print_value("text_config.", inner, member, shown));
     }
+    return RP_OK;
 }

@@ -16,12 +16,12 @@ typedef struct ListedDirectory {
     size_t        bytes; /* of the files that were read */
 } ListedDirectory;
 
-/* False if `path` is no such directory, or a file of it is damaged: then the error of the library says more. The caller
- * frees *out with cli_directory_free in both cases. */
-bool cli_directory_read(const char *path, ListedDirectory *out);
-void cli_directory_free(ListedDirectory *d);
+/* RP_E_FORMAT if `path` is no such directory or a file of it is damaged: the last error stays, as what the library says
+ * of it is better. RP_E_IO, RP_E_NOMEM. The caller frees *out with cli_directory_free, also after a failure. */
+RP_NODISCARD RpStatus cli_directory_read(const char *path, ListedDirectory *out);
+void                  cli_directory_free(ListedDirectory *d);
 
-/* Prints config.json: the member "config", or a line for each value, of at most `shown` bytes. */
-void cli_directory_print_config(const ListedDirectory *d, bool json, size_t shown);
+/* Prints config.json: the member "config", or a line for each value, of at most `shown` bytes. RP_E_NOMEM. */
+RP_NODISCARD RpStatus cli_directory_print_config(const ListedDirectory *d, bool json, size_t shown);
 
 #endif

@@ -9,6 +9,7 @@ A command must print a message and exit with 1 (diverge also with 2, as diff doe
 
 import os
 import re
+import shutil
 
 from cli_program import MIX, SOURCE, TINY, TMP, expect, ok, run, run_tests, temporary
 
@@ -86,6 +87,14 @@ def test_graph_diff():
 def test_inspect_and_tokenize():
     check("inspect", "-m", TINY, "--tensors")
     check("inspect", "-m", TINY, "--json")
+    folder = os.path.join(TMP.name, "folder")
+    shutil.copytree(os.path.join(SOURCE, "tests/golden/hf/llama"), folder)
+    with open(os.path.join(folder, "config.json"), "r+") as f:
+        text = f.read().replace("LlamaForCausalLM", "NoSuchForCausalLM")
+        f.seek(0)
+        f.write(text)
+    check("inspect", folder, "--tensors")
+    check("inspect", folder, "--json")
     check("tokenize", "-m", TINY, "-p", "abc")
     check("tokenize", "-m", TINY, "-f", temporary("text", b"abc " * 3000), "--json")
 
