@@ -72,6 +72,7 @@ RpStatus rp_hf_wordpiece(HfVocabulary *v) {
     if (longest != NULL && rp_json_number(v->j, longest) != 100.0)
         return rp_hf_unsupported(v, "max_input_chars_per_word", longest);
     const bool lower = !is_false(v, normalizer, "lowercase");
+    RP_TRY(rp_hf_normalizer(v));
     rp_gguf_put_string(v->m->out, "tokenizer.ggml.model", "bert");
     rp_gguf_put_bool(v->m->out, "tokenizer.ggml.normalizer.lowercase", lower);
     rp_gguf_put_bool(v->m->out, "tokenizer.ggml.normalizer.strip_accents",

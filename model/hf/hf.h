@@ -144,8 +144,8 @@ typedef struct HfSizes {
 } HfSizes;
 
 struct HfModel {
-    HfDirectory     dir;
-    Json            config, tokenizer, tokenizer_config, generation, pooling; /* no nodes: the file is absent */
+    HfDirectory dir;
+    Json        config, tokenizer, tokenizer_config, generation, pooling, sentences; /* no nodes: the file is absent */
     const JsonNode *text; /* of `config`: what describes the language model */
     const HfFamily *family;
     const HfPart   *parts; /* those of the family, or others that its `keys` has set */
@@ -212,8 +212,8 @@ RP_NODISCARD RpStatus rp_hf_modern_bert_keys(HfModel *m);
 extern const HfName   rp_hf_bert_names[], rp_hf_modern_bert_names[];
 bool                  rp_hf_nemotron_has_experts(const HfModel *m);
 
-/* Reads modules.json of sentence-transformers: sets `pooling` and `dense`. RP_E_UNSUPPORTED names a module that the
- * library lacks. */
+/* Reads modules.json of sentence-transformers: sets `pooling`, `dense` and `sentences`. RP_E_UNSUPPORTED names a module
+ * that the library lacks. */
 RP_NODISCARD RpStatus rp_hf_modules(HfModel *m);
 
 /* Puts the pooling (modules.c). */

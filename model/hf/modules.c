@@ -115,12 +115,24 @@ static RpStatus check_module(Modules *s, const JsonNode *x, uint32_t i) {
     return RP_OK;
 }
 
+/* The options of the Transformer: the first file of these names, as sentence-transformers looks for them. */
+static RpStatus read_sentences(HfModel *m) {
+    static const char *const kinds[] = {"bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet"};
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0] && m->sentences.nodes == NULL; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "sentence_%s_config.json", kinds[i]);
+        RP_TRY(rp_hf_json(&m->dir, name, &m->sentences));
+    }
+    return RP_OK;
+}
+
 /* Without modules.json the pooling is in the folder that most directories have. */
 RpStatus rp_hf_modules(HfModel *m) {
     Json     list = {0};
     Modules  s    = {.m = m, .j = &list};
     uint32_t i    = 0;
-    RpStatus st   = rp_hf_json_list(&m->dir, "modules.json", &list);
+    RP_TRY(read_sentences(m));
+    RpStatus st = rp_hf_json_list(&m->dir, "modules.json", &list);
     if (st == RP_OK && list.nodes == NULL) return rp_hf_json(&m->dir, "1_Pooling/config.json", &m->pooling);
     const JsonNode *x = st == RP_OK ? rp_json_first(&list, list.nodes) : NULL;
     for (; x != NULL && st == RP_OK; x = rp_json_next(&list, list.nodes, x)) st = check_module(&s, x, i++);

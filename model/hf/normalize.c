@@ -122,8 +122,19 @@ static RpStatus normalizer(HfVocabulary *v, const JsonNode *x) {
     return rp_hf_unsupported(v, "normalizer", type);
 }
 
-RpStatus rp_hf_normalizer(HfVocabulary *v) {
+/* With do_lower_case sentence-transformers puts Lowercase in front of a normalizer that has none. */
+static RpStatus lowercase(HfVocabulary *v) {
+    const Json     *j = &v->m->sentences;
+    const JsonNode *x = j->nodes != NULL ? rp_json_get(j, j->nodes, "do_lower_case") : NULL;
+    if (x == NULL || x->type != JSON_TRUE) return RP_OK;
     for (HfParts p = rp_hf_parts(v, "normalizer", "normalizers"); p.part != NULL; rp_hf_next_part(v, &p))
+        if (rp_json_is(v->j, rp_json_get(v->j, p.part, "type"), "Lowercase")) return RP_OK;
+    return add(v, NULL, "lowercase", text_of(""), text_of(""));
+}
+
+RpStatus rp_hf_normalizer(HfVocabulary *v) {
+    RP_TRY(lowercase(v));
+    for (HfParts p = rp_hf_parts(v, "normalizer", "normalizers"); p.part != NULL && !v->words; rp_hf_next_part(v, &p))
         RP_TRY(normalizer(v, p.part));
     if (v->n_steps == 0) return RP_OK;
     rp_gguf_put_array(v->m->out, "tokenizer.hf.normalizers", RP_GGUF_STRING, 3 * (uint64_t)v->n_steps);

@@ -75,6 +75,7 @@ static RpStatus begin_directory(const char *path, bool copy, RpGgufFile **out) {
     rp_json_free(&m.tokenizer_config);
     rp_json_free(&m.generation);
     rp_json_free(&m.pooling);
+    rp_json_free(&m.sentences);
     for (int i = 0; i < m.n_vectors; i++) free(m.vectors[i].x);
     rp_hf_shards_free(&m.shards);
     rp_hf_directory_close(&m.dir);

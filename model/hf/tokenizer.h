@@ -71,7 +71,8 @@ void    rp_hf_next_part(const HfVocabulary *v, HfParts *p);
  * out->ptr. */
 RP_NODISCARD RpStatus rp_hf_escaped(const HfVocabulary *v, RpGgufString s, RpGgufString *out);
 
-/* normalizer; sets prepends, replaces and space_prefix, and puts the other steps (normalize.c). */
+/* normalizer, but of WordPiece only what stands in front of it; sets prepends, replaces and space_prefix, and puts the
+ * other steps (normalize.c). */
 RP_NODISCARD RpStatus rp_hf_normalizer(HfVocabulary *v);
 
 /* The same of WordPiece, whose texts of tokens differ from those of GGUF (encoders.c). */

@@ -97,6 +97,29 @@ Test(hf_encoders, cased_vocabularies_and_other_poolings) {
     hf_end();
 }
 
+/* sentence-transformers 6.2 puts the normalizer Lowercase in front of others, if there is none. */
+Test(hf_encoders, do_lower_case_of_sentence_transformers) {
+    static const char config[] = "{\"max_seq_length\": 8, \"do_lower_case\": true}";
+    static const char accent[] = "A\xc3\x89";
+    change("tokenizer.json", "\"lowercase\": true", "\"lowercase\": false");
+    for (int i = 0; i < 2; i++) {
+        RpModel    *m;
+        RpTokenList ids = {0};
+        if (i == 1) hf_write("sentence_roberta_config.json", config, sizeof config - 1);
+        OK(rp_model_open(folder, NULL, &m));
+        OK(rp_tokenize(rp_model_tokenizer(m), "AB", 2, 0, &ids));
+        cr_expect_eq(ids.n, i == 0 ? (size_t)1 : (size_t)2, "%d: %zu ids", i, ids.n);
+        cr_expect_eq(ids.ids[0], i == 0 ? 1 : 5, "%d: %d", i, ids.ids[0]);
+        rp_token_list_free(&ids);
+        /* accents stay */
+        OK(rp_tokenize(rp_model_tokenizer(m), accent, sizeof accent - 1, 0, &ids));
+        cr_expect(ids.n == 1 && ids.ids[0] == 1, "%d: %zu ids", i, ids.n);
+        rp_token_list_free(&ids);
+        rp_model_free(m);
+    }
+    hf_end();
+}
+
 static RpPooling pooling_of_folder(void) {
     RpModel *m;
     OK(rp_model_open(folder, NULL, &m));
