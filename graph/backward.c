@@ -63,7 +63,8 @@ static RpStatus check_arguments(ComputeGraph *g, const TensorNode *loss, TensorN
     if (g->status != RP_OK) return rp_fail(g->status, "%s", g->error);
     if (g->finished) return rp_fail(RP_E_STATE, "rp_graph_backward: the graph is finished");
     if (n_params < 1 || n_params > g->n_nodes)
-        return rp_fail(RP_E_ARG, "rp_graph_backward: there must be at least one parameter, and no more than nodes");
+        return rp_fail(RP_E_ARG, "rp_graph_backward: %d parameters, must be from 1 to %d, the nodes", n_params,
+                       g->n_nodes);
     if (loss->graph != g) return rp_fail(RP_E_ARG, "rp_graph_backward: the loss is not a node of this graph");
     if (loss->view.dtype != RP_F32 || loss->kind != NODE_OP)
         return rp_fail(RP_E_DTYPE, "rp_graph_backward: the loss must be a computed node of type f32");
@@ -71,8 +72,7 @@ static RpStatus check_arguments(ComputeGraph *g, const TensorNode *loss, TensorN
         if (params[i] == NULL || params[i]->graph != g)
             return rp_fail(RP_E_ARG, "rp_graph_backward: parameter %d is not a node of this graph", i);
         if (!is_float(params[i]))
-            return rp_fail(RP_E_DTYPE,
-                           "rp_graph_backward: parameter %d, '%s', is %s; only f32, f16 and bf16 have gradients", i,
+            return rp_fail(RP_E_DTYPE, "rp_graph_backward: parameter %d, '%s', is %s, must be f32, f16 or bf16", i,
                            params[i]->name, rp_dtype_name(params[i]->view.dtype));
     }
     return RP_OK;

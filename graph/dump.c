@@ -123,7 +123,9 @@ static RpStatus dump(const ComputeGraph *g, const RpDumpOptions *options, FILE *
             found += g->nodes[i]->layer == options->layer;
             if (g->nodes[i]->layer > last) last = g->nodes[i]->layer;
         }
-        if (found == 0) return rp_fail(RP_E_ARG, "the graph has no layer %d; the last is %d", options->layer, last);
+        if (found == 0)
+            return rp_fail(RP_E_ARG, "layer %d of a graph, must be one of its layers, of which the last is %d",
+                           options->layer, last);
     }
     switch (options->format) {
     case RP_DUMP_TEXT:
@@ -136,7 +138,8 @@ static RpStatus dump(const ComputeGraph *g, const RpDumpOptions *options, FILE *
         RP_TRY(rp_graph_dump_dot(g, options, out));
         break;
     default:
-        return rp_fail(RP_E_ARG, "unknown dump format %d", (int)options->format);
+        return rp_fail(RP_E_ARG, "dump format %d, must be from 0, RP_DUMP_TEXT, to 2, RP_DUMP_JSON",
+                       (int)options->format);
     }
     return ferror(out) ? rp_fail(RP_E_IO, "the graph could not be written") : RP_OK;
 }

@@ -11,6 +11,7 @@ static inline size_t rp_node_bytes(const TensorNode *n) {
 
 /* Writes the parameters of the node's op as one JSON object. */
 void rp_node_dump_params(const TensorNode *n, FILE *out);
+void rp_dump_params(const OpInfo *info, const RpOpParams *params, FILE *out);
 
 /* The colour of the node's op in pictures: "#a6cee3". Ops of one kind have the same. */
 const char *rp_node_colour(const TensorNode *n);

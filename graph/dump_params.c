@@ -67,21 +67,27 @@ static bool is_padding(const char *name) {
     return strcmp(dot != NULL ? dot + 1 : name, "unused") == 0;
 }
 
-void rp_node_dump_params(const TensorNode *n, FILE *out) {
-    const char   *params    = (const char *)&n->params;
-    const OpInfo *info      = n->kind == NODE_OP ? rp_op_info(n->op) : NULL;
-    const char   *separator = "";
+void rp_dump_params(const OpInfo *info, const RpOpParams *of, FILE *out) {
+    const char *params    = (const char *)of;
+    const char *separator = "";
     fputc('{', out);
-    for (int i = 0; info != NULL && i < info->n_params; i++) {
+    for (int i = 0; i < info->n_params; i++) {
         if (is_padding(info->params[i].name)) continue;
         fputs(separator, out);
         dump_param(&info->params[i], params, out);
         separator = ",";
     }
-    if (info != NULL && info->custom != NULL) { /* only its kernels know what they mean */
+    if (info->custom != NULL) { /* only its kernels know what they mean */
         fputs("\"bytes\":\"", out);
         for (size_t i = 0; i < info->params_bytes; i++) fprintf(out, "%02x", (unsigned char)params[i]);
         fputc('"', out);
     }
     fputc('}', out);
+}
+
+void rp_node_dump_params(const TensorNode *n, FILE *out) {
+    if (n->kind == NODE_OP)
+        rp_dump_params(rp_op_info(n->op), &n->params, out);
+    else
+        fputs("{}", out);
 }

@@ -66,7 +66,7 @@ RpStatus rp_graph_finish(ComputeGraph *g, TensorNode *const outputs[], int n_out
     if (g == NULL) return rp_fail(RP_E_NOMEM, "out of memory while building a graph");
     if (g->status != RP_OK) return rp_fail(g->status, "%s", g->error);
     if (g->finished) return rp_fail(RP_E_STATE, "the graph is finished already");
-    if (n_outputs < 1) return rp_fail(RP_E_ARG, "a graph needs an output");
+    if (n_outputs < 1) return rp_fail(RP_E_ARG, "a graph of no outputs, must have one");
     RP_NOT_NULL(outputs, "outputs");
     for (int i = 0; i < n_outputs; i++) {
         if (outputs[i] == NULL || outputs[i]->graph != g)

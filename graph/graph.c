@@ -1,7 +1,7 @@
 /* Nodes and their memory. The order of g->nodes is topological (I1): a source exists before its reader, and
  * push appends. Shapes are inferred by the rule of the op when a node is made, and never change (I2). An
  * unknown op or dtype is an error here (I12). */
-#include "graph/graph.h"
+#include "graph/dump.h"
 
 #include "ops/rules.h"
 
@@ -113,7 +113,7 @@ static TensorNode *add_leaf(ComputeGraph *g, NodeKind kind, const char *name, co
     }
     const RpDtypeInfo *info = rp_dtype_info(view->dtype);
     if (info == NULL) {
-        snprintf(text, sizeof text, "%s '%s': unknown dtype %d", kinds[kind], name, (int)view->dtype);
+        snprintf(text, sizeof text, "%s '%s': dtype %d, must be a known one", kinds[kind], name, (int)view->dtype);
         rp_graph_set_error(g, RP_E_DTYPE, text);
         return NULL;
     }
@@ -125,8 +125,8 @@ static TensorNode *add_leaf(ComputeGraph *g, NodeKind kind, const char *name, co
         if (ok) elems *= view->ne[i];
     }
     if (!ok) {
-        snprintf(text, sizeof text, "%s '%s': %s is not a valid shape (positive dimensions, rows of whole blocks)",
-                 kinds[kind], name, rp_format_shape(view, shape, sizeof shape));
+        snprintf(text, sizeof text, "%s '%s': %s, must have positive dimensions and rows of whole blocks", kinds[kind],
+                 name, rp_format_shape(view, shape, sizeof shape));
         rp_graph_set_error(g, RP_E_SHAPE, text);
         return NULL;
     }
@@ -179,26 +179,55 @@ static void name_source(const TensorNode *n, char *text, size_t size) {
         snprintf(text, size, "%s (node %d)", n->kind == NODE_OP ? rp_op_info(n->op)->name : "leaf", n->id);
 }
 
-/* The error text: "mul_mat (node 12, layer 3): sources w='blk.3.k' q4_1 [576,576], x='y' f32 [577]: row
- * lengths differ" */
-static void describe(const ComputeGraph *g, TensorOp op, TensorNode *const src[], int n_src, int layer, const char *why,
-                     char *text, size_t size) {
-    const OpInfo *info      = rp_op_info(op);
+/* A node that cannot be made. */
+typedef struct BadNode {
+    TensorOp           op;
+    const RpOpParams  *params; /* for the error; NULL: they are not in it */
+    TensorNode *const *src;
+    int                n_src, layer;
+} BadNode;
+
+/* Parameters that are all 0 have no part in a wrong shape. */
+static const RpOpParams *params_to_show(TensorOp op, const RpOpParams *params, RpStatus status) {
+    static const RpOpParams zero;
+    const OpInfo           *info = rp_op_info(op);
+    if (info == NULL || info->n_params == 0 || strcmp(info->params[0].name, "unused") == 0)
+        return NULL; /* it has none */
+    return status != RP_E_SHAPE || memcmp(params, &zero, info->params_bytes) != 0 ? params : NULL;
+}
+
+/* ", parameters {...}" */
+static void put_params(const BadNode *b, char *text, size_t size) {
+    FILE *out = fmemopen(text, size, "w");
+    if (out == NULL) return;
+    fputs(", parameters ", out);
+    rp_dump_params(rp_op_info(b->op), b->params, out);
+    fclose(out);
+    text[size - 1] = '\0';
+}
+
+/* The error text: "mul_mat (node 12, layer 3): sources w='blk.3.k' q4_1 [576,576], x='y' f32 [577]: rows of the weights
+ * and x must have one length". A text that is too long loses sources, and keeps `why`. */
+static void describe(const ComputeGraph *g, const BadNode *b, const char *why, char *text, size_t size) {
+    const OpInfo *info      = rp_op_info(b->op);
     char          where[32] = "";
-    if (layer >= 0) snprintf(where, sizeof where, ", layer %d", layer);
+    const size_t  end       = strlen(why) + sizeof ": ";
+    if (b->layer >= 0) snprintf(where, sizeof where, ", layer %d", b->layer);
+    size -= end;
     size_t n = (size_t)snprintf(text, size, "%s (node %d%s): sources", info != NULL ? info->name : "unknown op",
                                 g->n_nodes, where);
-    for (int i = 0; i < n_src && n < size; i++) {
+    for (int i = 0; i < b->n_src && n < size; i++) {
         char shape[96] = "absent", name[80] = "";
-        if (src[i] != NULL) {
-            rp_format_shape(&src[i]->view, shape, sizeof shape);
-            name_source(src[i], name, sizeof name);
+        if (b->src[i] != NULL) {
+            rp_format_shape(&b->src[i]->view, shape, sizeof shape);
+            name_source(b->src[i], name, sizeof name);
         }
         const char *source = rp_op_source_name(info, i);
         n += (size_t)snprintf(text + n, size - n, "%s %s%s%s%s%s", i > 0 ? "," : "", source,
                               source[0] != '\0' ? "=" : "", name, name[0] != '\0' ? " " : "", shape);
     }
-    if (n < size) snprintf(text + n, size - n, ": %s", why);
+    if (n < size && b->params != NULL) put_params(b, text + n, size - n);
+    snprintf(text + strlen(text), end, ": %s", why);
 }
 
 RpShapeRule *rp_graph_shape_rule(TensorOp op) {
@@ -252,8 +281,9 @@ TensorNode *rp_graph_make_op(ComputeGraph *g, TensorOp op, const RpOpParams *par
     RpTensorView            view = {0};
     const RpStatus          st   = infer(op, params != NULL ? params : &none, src, n_src, &view, &why);
     if (st != RP_OK) {
-        char text[1024];
-        describe(g, op, src, n_src, layer, why, text, sizeof text);
+        char              text[1024];
+        const RpOpParams *shown = params_to_show(op, params != NULL ? params : &none, st);
+        describe(g, &(BadNode){op, shown, src, n_src, layer}, why, text, sizeof text);
         rp_graph_set_error(g, st, text);
         return NULL;
     }
@@ -287,8 +317,9 @@ RpStatus rp_graph_mutate(TensorNode *node, TensorOp op, const RpOpParams *params
         return rp_fail(RP_E_SHAPE, "%s cannot replace %s '%s': its result has another shape or dtype",
                        rp_op_info(op)->name, rp_node_op_name(node), node->name);
     if (st != RP_OK) {
-        char text[1024];
-        describe(node->graph, op, src, n_src, node->layer, why, text, sizeof text);
+        char          text[1024];
+        const BadNode bad = {op, params_to_show(op, params, st), src, n_src, node->layer};
+        describe(node->graph, &bad, why, text, sizeof text);
         return rp_fail(st, "%s", text);
     }
     const TensorNode *base   = node->base;
@@ -311,16 +342,16 @@ TensorNode *rp_graph_op(ComputeGraph *g, TensorOp op, const RpOpParams *params, 
                            src == NULL ? "rp_graph_op: src is NULL" : "rp_graph_op: wrong number of sources");
         return NULL;
     }
-    char text[1024];
+    char          text[1024];
+    const BadNode bad = {op, NULL, src, n_src, g->layer};
     if (g->finished || (rp_op_info(op) != NULL && (rp_op_info(op)->flags & RP_FLAG_FUSED) != 0)) {
-        describe(g, op, src, n_src, g->layer, g->finished ? "the graph is finished" : "only passes make this op", text,
-                 sizeof text);
+        describe(g, &bad, g->finished ? "the graph is finished" : "only passes make this op", text, sizeof text);
         rp_graph_set_error(g, RP_E_STATE, text);
         return NULL;
     }
     for (int i = 0; i < n_src; i++)
         if (src[i] != NULL && src[i]->graph != g) {
-            describe(g, op, src, n_src, g->layer, "a source belongs to another graph", text, sizeof text);
+            describe(g, &bad, "a source belongs to another graph", text, sizeof text);
             rp_graph_set_error(g, RP_E_ARG, text);
             return NULL;
         }

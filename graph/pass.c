@@ -92,9 +92,9 @@ RpStatus rp_pattern_register_sized(const RpGraphPattern *given, size_t given_byt
     int                   taken;
     RP_TRY(rp_sized_in(&copy, sizeof copy, given, given_bytes, "RpGraphPattern"));
     if (pattern->name == NULL || pattern->match == NULL || pattern->make == NULL)
-        return rp_fail(RP_E_ARG, "a pattern needs a name, a match text and a make text");
+        return rp_fail(RP_E_ARG, "a pattern must have a name, a match text and a make text");
     if (!rp_is_name(pattern->name) || strcmp(pattern->name, "all") == 0)
-        return rp_fail(RP_E_ARG, "pattern '%s': its name is made of letters, digits and _, and is not 'all'",
+        return rp_fail(RP_E_ARG, "pattern '%s': its name must be made of letters, digits and _, and not be 'all'",
                        pattern->name);
     if (find_pass(pattern->name, strlen(pattern->name), &taken) == RP_OK)
         return rp_fail(RP_E_ARG, "there is a pass '%s' already", pattern->name);
@@ -115,7 +115,9 @@ static RpStatus parse_disabled(const char *list, bool off[MAX_PASSES]) {
             const bool is_off = list[0] == '-';
             int        pass   = 0;
             if (!is_off && list[0] != '+')
-                return rp_fail(RP_E_ARG, "'%.*s': -NAME switches a pass off, +NAME on again", (int)len, list);
+                return rp_fail(RP_E_ARG,
+                               "'%.*s': must be -NAME, which switches a pass off, or +NAME, which switches it on again",
+                               (int)len, list);
             const bool all = len == 4 && strncmp(list + 1, "all", 3) == 0;
             for (int i = 0; i < rp_pass_count() && all; i++) off[i] = is_off;
             if (!all) RP_TRY(find_pass(list + 1, len - 1, &pass));
@@ -137,10 +139,10 @@ static RpStatus check_unfused(const ComputeGraph *g) {
         const TensorNode *n = g->nodes[i];
         if (n->kind != NODE_OP || n->op != RP_OP_ATTENTION) continue;
         if (n->params.attention.block != 0)
-            return rp_fail(RP_E_UNSUPPORTED, "%s: a cache of blocks needs the attention pass, which is switched off",
+            return rp_fail(RP_E_UNSUPPORTED, "%s: the attention pass is switched off, must be on for a cache of blocks",
                            n->name);
         if (rp_dtype_is_quant(n->from.attention.k->view.dtype))
-            return rp_fail(RP_E_UNSUPPORTED, "%s: a cache of %s needs the attention pass, which is switched off",
+            return rp_fail(RP_E_UNSUPPORTED, "%s: the attention pass is switched off, must be on for a cache of %s",
                            n->name, rp_dtype_name(n->from.attention.k->view.dtype));
     }
     return RP_OK;

@@ -251,7 +251,7 @@ RpStatus rp_plan_new(const ComputeGraph *g, ExecPlan **out) {
     RP_OUT(out, "out");
     RP_NOT_NULL(g, "g");
 
-    if (!g->finished) return rp_fail(RP_E_STATE, "only a finished graph can be planned");
+    if (!g->finished) return rp_fail(RP_E_STATE, "a graph must be finished before it is planned");
     const size_t n    = (size_t)g->n_nodes;
     ExecPlan    *plan = calloc(1, sizeof *plan);
     Liveness     live = {malloc(n * sizeof(int)), malloc(n * sizeof(int))};

@@ -164,7 +164,8 @@ RpStatus rp_plan_dump(const ExecPlan *plan, RpDumpFormat format, FILE *out) {
     RP_NOT_NULL(plan, "plan");
     RP_NOT_NULL(out, "out");
 
-    if (format != RP_DUMP_TEXT && format != RP_DUMP_JSON) return rp_fail(RP_E_ARG, "a plan is printed as text or JSON");
+    if (format != RP_DUMP_TEXT && format != RP_DUMP_JSON)
+        return rp_fail(RP_E_ARG, "dump format %d of a plan, must be RP_DUMP_TEXT or RP_DUMP_JSON", (int)format);
     if (format == RP_DUMP_JSON)
         dump_json(plan, out);
     else

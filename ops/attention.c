@@ -77,14 +77,14 @@ static RpStatus attention_sources(const RpSourceShapes *in, const RpOpParams *pa
     if ((k->dtype != RP_F16 && k->dtype != RP_Q8_0 && k->dtype != RP_F32) || v->dtype != k->dtype)
         REFUSE(RP_E_DTYPE, "keys and values must be f16, both q8_0 or both f32");
     if (params->attention.window < 0) REFUSE(RP_E_ARG, "the window must not be negative");
-    if (!rp_shape_same(k, v)) REFUSE(RP_E_SHAPE, "keys and values differ in shape");
+    if (!rp_shape_same(k, v)) REFUSE(RP_E_SHAPE, "keys and values must have one shape");
     if (!rp_shape_contiguous_rows(q) || !rp_shape_contiguous_rows(k) || !rp_shape_contiguous_rows(v))
         REFUSE(RP_E_SHAPE, "the rows must be contiguous");
-    if (q->ne[0] != k->ne[0]) REFUSE(RP_E_SHAPE, "head sizes of queries and keys differ");
+    if (q->ne[0] != k->ne[0]) REFUSE(RP_E_SHAPE, "heads of queries and keys must have one size");
     if (q->ne[2] % k->ne[2] != 0 || q->ne[3] != k->ne[3])
         REFUSE(RP_E_SHAPE, "the number of query heads must be a multiple of the number of key heads");
     if (k->dtype != RP_F32 && (q->ne[3] != 1 || pos == NULL || mask != NULL))
-        REFUSE(RP_E_SHAPE, "a batch, a mask and no positions need keys and values of f32");
+        REFUSE(RP_E_SHAPE, "keys and values must be f32 where there is a batch, a mask or no positions");
     if (pos != NULL && !rp_shape_is_index(pos, q->ne[1])) REFUSE(RP_E_SHAPE, "positions must be i32, one per token");
     if (mask != NULL && (mask->dtype != RP_F32 || mask->ne[0] != k->ne[1] || rp_view_rows(mask) != q->ne[1] ||
                          mask->ne[1] != q->ne[1] || !rp_shape_contiguous_rows(mask)))
@@ -101,9 +101,9 @@ static SHAPE_RULE(shape) {
     const RpTensorView *q = in->attention.q;
     RP_TRY(attention_sources(in, params, why));
     const RpDtype to = params->attention.dtype;
-    if (to != RP_F32 && to != RP_Q8_ACT) REFUSE(RP_E_DTYPE, "the result is f32 or q8_act");
+    if (to != RP_F32 && to != RP_Q8_ACT) REFUSE(RP_E_DTYPE, "the result must be f32 or q8_act");
     if (to == RP_Q8_ACT && in->attention.k->dtype == RP_F32)
-        REFUSE(RP_E_DTYPE, "with keys and values of f32 the result is f32");
+        REFUSE(RP_E_DTYPE, "the result must be f32 where keys and values are f32");
     if (to == RP_Q8_ACT && q->ne[0] % rp_dtype_info(to)->block_elems != 0)
         REFUSE(RP_E_SHAPE, "heads of a q8_act result must be whole blocks of 32");
     /* f32 [d,h,t,b]; as q8_act the heads of a token are one row, [d*h,t], which is what the next product

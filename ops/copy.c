@@ -19,17 +19,18 @@ static SHAPE_RULE(shape) {
     const RpDtype       to        = dst != NULL ? dst->dtype : params->copy.dtype;
     const bool          quantizes = x->dtype == RP_F32 && to == RP_Q8_0;
     if (!quantizes && (!rp_dtype_is_float(x->dtype) || !rp_dtype_is_float(to)))
-        REFUSE(RP_E_DTYPE, "copies convert between f32, f16 and bf16, and from f32 to q8_0");
+        REFUSE(RP_E_DTYPE, "source and destination must be of float types, or f32 and q8_0");
     if (quantizes && x->ne[0] % 32 != 0) REFUSE(RP_E_SHAPE, "rows must be whole q8_0 blocks of 32");
     if (dst == NULL) {
-        if (pos != NULL) REFUSE(RP_E_ARG, "positions need a destination");
+        if (pos != NULL) REFUSE(RP_E_ARG, "a destination must be given where there are positions");
         *out = rp_view_contiguous(to, x->ne, NULL);
         return RP_OK;
     }
     if (!rp_shape_contiguous_rows(dst)) REFUSE(RP_E_SHAPE, "the destination's rows must be contiguous");
     if (dst->ne[0] != x->ne[0] || dst->ne[2] != x->ne[2] || dst->ne[3] != x->ne[3])
-        REFUSE(RP_E_SHAPE, "source and destination differ in more than their number of rows");
-    if (pos == NULL && x->ne[1] > dst->ne[1]) REFUSE(RP_E_SHAPE, "the destination has fewer rows than the source");
+        REFUSE(RP_E_SHAPE, "source and destination must have one shape but for the number of rows");
+    if (pos == NULL && x->ne[1] > dst->ne[1])
+        REFUSE(RP_E_SHAPE, "the destination must have at least as many rows as the source");
     if (pos != NULL && !rp_shape_is_index(pos, x->ne[1])) REFUSE(RP_E_SHAPE, "positions must be i32, one per row");
     *out = *dst;
     return RP_OK;

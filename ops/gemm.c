@@ -31,11 +31,12 @@ static SHAPE_RULE(shape) {
     const RpTensorView *a = in->gemm.a, *b = in->gemm.b, *c = in->gemm.c;
     if (!is_matrix(a) || !is_matrix(b) || (c != NULL && c->dtype != RP_F32))
         REFUSE(RP_E_DTYPE, "the sources must be f32 matrices, as they are or transposed");
-    if (a->ne[0] != b->ne[1] || a->ne[2] != b->ne[2]) REFUSE(RP_E_SHAPE, "the matrices do not fit");
+    if (a->ne[0] != b->ne[1] || a->ne[2] != b->ne[2])
+        REFUSE(RP_E_SHAPE, "b must have a row for each element of a row of a, and the batch of a");
     *out = rp_view_contiguous(RP_F32, (int64_t[]){b->ne[0], a->ne[1], a->ne[2], 1}, NULL);
     if (c != NULL && !(rp_shape_same(c, out) && rp_shape_contiguous_rows(c)))
         REFUSE(RP_E_SHAPE, "the third source must have the shape of the product, and contiguous rows");
-    if (c == NULL && params->gemm.beta != 0.0f) REFUSE(RP_E_ARG, "beta needs a third source");
+    if (c == NULL && params->gemm.beta != 0.0f) REFUSE(RP_E_ARG, "c must be given where beta is not 0");
     return RP_OK;
 }
 

@@ -13,7 +13,7 @@ static CHECK_RULE(check) {
     if (x->ne[2] % w->ne[2] != 0 || x->ne[3] % w->ne[3] != 0)
         return rp_refuse(RP_E_SHAPE, op, args, "dimensions 2 and 3 of w must divide those of x");
     if (rp_is_present(&args->mul_mat.pos) && rp_dtype_is_custom(w->dtype))
-        return rp_refuse(RP_E_DTYPE, op, args, "a product with a bound takes no w of a registered type");
+        return rp_refuse(RP_E_DTYPE, op, args, "w must not be of a registered type where the product has a bound");
     return RP_OK;
 }
 
@@ -24,16 +24,16 @@ static SHAPE_RULE(shape) {
         REFUSE(RP_E_DTYPE, "the first source must be of a float or weight type");
     if (x->dtype != RP_F32 && !(x->dtype == RP_Q8_ACT && rp_dtype_is_quant(w->dtype)))
         REFUSE(RP_E_DTYPE, "the second source must be f32, or q8_act for quantised weights");
-    if (w->ne[0] != x->ne[0]) REFUSE(RP_E_SHAPE, "row lengths differ");
+    if (w->ne[0] != x->ne[0]) REFUSE(RP_E_SHAPE, "rows of the weights and x must have one length");
     if (x->ne[2] % w->ne[2] != 0 || x->ne[3] % w->ne[3] != 0)
-        REFUSE(RP_E_SHAPE, "the outer dimensions of the first do not repeat to those of the second");
+        REFUSE(RP_E_SHAPE, "dimensions 2 and 3 of the first must divide those of the second");
     if (!rp_shape_contiguous_rows(x)) REFUSE(RP_E_SHAPE, "the rows of the second source must be contiguous");
     if (transposed && (!rp_dtype_is_float(w->dtype) || w->nb[1] != (size_t)rp_dtype_info(w->dtype)->block_bytes))
         REFUSE(RP_E_SHAPE, "the first source must have contiguous rows, or be a transposed float matrix");
     if ((pos != NULL) != (params->mul_mat.bound != RP_BOUND_NONE))
-        REFUSE(RP_E_ARG, "a bound needs positions, and positions a bound");
+        REFUSE(RP_E_ARG, "a bound and positions must be given together");
     if (pos != NULL && rp_dtype_is_custom(w->dtype))
-        REFUSE(RP_E_DTYPE, "a product with a bound takes no weights of a registered type");
+        REFUSE(RP_E_DTYPE, "the weights must not be of a registered type where the product has a bound");
     if (pos != NULL && !rp_shape_is_index(pos, x->ne[1])) REFUSE(RP_E_SHAPE, "positions must be i32, one per token");
     *out = rp_view_contiguous(RP_F32, (int64_t[]){w->ne[1], x->ne[1], x->ne[2], x->ne[3]}, NULL);
     return RP_OK;

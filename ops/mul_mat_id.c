@@ -21,7 +21,7 @@ static SHAPE_RULE(shape) {
         REFUSE(RP_E_DTYPE, "the first source must be of a float or weight type");
     if (x->dtype != RP_F32 && !(x->dtype == RP_Q8_ACT && rp_dtype_is_quant(w->dtype)))
         REFUSE(RP_E_DTYPE, "the second source must be f32, or q8_act for quantised weights");
-    if (w->ne[0] != x->ne[0]) REFUSE(RP_E_SHAPE, "row lengths differ");
+    if (w->ne[0] != x->ne[0]) REFUSE(RP_E_SHAPE, "rows of the weights and x must have one length");
     if (w->ne[3] != 1 || x->ne[3] != 1) REFUSE(RP_E_SHAPE, "the sources must have three dimensions");
     if (!rp_shape_contiguous_rows(w) || !rp_shape_contiguous_rows(x)) REFUSE(RP_E_SHAPE, "the rows must be contiguous");
     if (!rp_shape_is_choice(ids, ids->ne[0], x->ne[2]))

@@ -18,7 +18,8 @@ static SHAPE_RULE(shape) {
     const RpRopeParams *p = &params->rope;
     if (p->n_dims <= 0 || p->n_dims % 2 != 0 || p->n_dims > x->ne[0])
         REFUSE(RP_E_SHAPE, "n_dims must be even, positive and at most the row's length");
-    if (p->mode != RP_ROPE_NORM && p->mode != RP_ROPE_NEOX) REFUSE(RP_E_ARG, "unknown mode");
+    if (p->mode != RP_ROPE_NORM && p->mode != RP_ROPE_NEOX)
+        REFUSE(RP_E_ARG, "mode must be RP_ROPE_NORM, 0, or RP_ROPE_NEOX, 1");
     if (!(p->freq_base > 0.0f) && !(p->freq_base == 0.0f && factors != NULL))
         REFUSE(RP_E_ARG, "freq_base must be positive, or 0 with frequencies as factors");
     if (x->ne[3] != 1 || !rp_shape_is_index(pos, x->ne[2])) REFUSE(RP_E_SHAPE, "positions must be i32, one per token");

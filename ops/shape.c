@@ -43,7 +43,8 @@ SHAPE_RULE(rp_shape_binary) {
     if (b->dtype != RP_F32) REFUSE(RP_E_DTYPE, "both sources must be f32");
     if (!rp_shape_contiguous_rows(b)) REFUSE(RP_E_SHAPE, "the rows must be contiguous");
     for (int i = 0; i < RP_MAX_DIMS; i++)
-        if (a->ne[i] % b->ne[i] != 0) REFUSE(RP_E_SHAPE, "the second source does not repeat to the shape of the first");
+        if (a->ne[i] % b->ne[i] != 0)
+            REFUSE(RP_E_SHAPE, "dimensions of the second source must divide those of the first");
     return rp_shape_unary(in, params, out, why);
 }
 

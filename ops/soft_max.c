@@ -19,7 +19,7 @@ static SHAPE_RULE(shape) {
                        *sinks = in->soft_max.sinks;
     if (sinks != NULL && !rp_shape_is_vector(sinks, x->ne[2])) REFUSE(RP_E_SHAPE, "sinks must be f32, one per head");
     if (params->soft_max.window < 0) REFUSE(RP_E_ARG, "the window must not be negative");
-    if (params->soft_max.window > 0 && pos == NULL) REFUSE(RP_E_ARG, "a window needs positions");
+    if (params->soft_max.window > 0 && pos == NULL) REFUSE(RP_E_ARG, "positions must be given where window is not 0");
     if (mask != NULL && mask->dtype != RP_F32 && mask->dtype != RP_F16)
         REFUSE(RP_E_DTYPE, "the mask must be f32 or f16");
     if (mask != NULL && (mask->ne[0] != x->ne[0] || mask->ne[1] != x->ne[1] || mask->ne[2] != 1 || mask->ne[3] != 1))

@@ -31,12 +31,12 @@ RpStatus rp_shape_column(const RpTensorView *w, const RpTensorView *x, const RpT
     if (w->dtype == RP_I32 || w->dtype == RP_Q8_ACT) REFUSE(RP_E_DTYPE, "weights must be of a weight type");
     if (x->dtype != RP_F32 && x->dtype != RP_Q8_ACT) REFUSE(RP_E_DTYPE, "the column must be f32 or q8_act");
     if (x->dtype == RP_Q8_ACT && (c->norm != 0 || c->round != 0))
-        REFUSE(RP_E_DTYPE, "a q8_act column takes neither a norm nor quantisation");
+        REFUSE(RP_E_DTYPE, "the column must be f32 to be normalised or quantised");
     if ((x->dtype == RP_Q8_ACT || c->round != 0) && !rp_dtype_is_quant(w->dtype))
-        REFUSE(RP_E_DTYPE, "a q8_act column needs quantised weights");
+        REFUSE(RP_E_DTYPE, "the weights must be quantised where the column is q8_act");
     if (!rp_shape_contiguous_rows(w)) REFUSE(RP_E_SHAPE, "the rows of the weights must be contiguous");
     if (!is_one_token(x)) REFUSE(RP_E_SHAPE, "the column must be of one token");
-    if (w->ne[0] != x->ne[0]) REFUSE(RP_E_SHAPE, "row lengths differ");
+    if (w->ne[0] != x->ne[0]) REFUSE(RP_E_SHAPE, "rows of the weights and x must have one length");
     if (c->round != 0 && x->ne[0] % rp_dtype_info(RP_Q8_ACT)->block_elems != 0)
         REFUSE(RP_E_SHAPE, "a column to be quantised must be whole blocks of 32");
     if (norm != NULL && (c->norm == 0 || !rp_shape_is_vector(norm, x->ne[0])))

@@ -5,7 +5,7 @@
 
 /* The matrix of a shared expert, which is like that of each other expert. */
 static const char *shared_problem(const RpTensorView *w, const RpTensorView *shared, bool biased) {
-    if (biased) return "a shared expert needs other experts without biases";
+    if (biased) return "bias must be absent where there is a shared expert";
     if (shared->dtype != w->dtype) return "a shared expert must have the type of the others";
     if (shared->ne[0] != w->ne[0] || shared->ne[1] != w->ne[1] || !rp_shape_is_one_matrix(shared) ||
         shared->nb[1] != w->nb[1])
@@ -23,7 +23,7 @@ static CHECK_RULE(check) {
     const char *why = rp_is_present(shared) ? shared_problem(w, shared, rp_is_present(&args->experts_down.bias)) : NULL;
     if (why != NULL) return rp_refuse(RP_E_SHAPE, op, args, "%s", why);
     if (rp_is_present(&args->experts_down.open) && !rp_is_present(shared))
-        return rp_refuse(RP_E_SHAPE, op, args, "open needs a shared expert");
+        return rp_refuse(RP_E_SHAPE, op, args, "shared must be given where open is");
     RP_TRY(rp_check_vector(op, args, "open", &args->experts_down.open, 1));
     const int64_t k = x->ne[1] - (rp_is_present(shared) ? 1 : 0);
     RP_TRY(rp_check_ids(op, args, &args->experts_down.ids, k, 1));
@@ -33,7 +33,7 @@ static CHECK_RULE(check) {
     RP_TRY(rp_check_vector(op, args, "scales", &args->experts_down.scales, w->ne[2]));
     RP_TRY(rp_check_vector(op, args, "post_norm", &args->experts_down.post_norm, w->ne[1]));
     if (args->params->experts_down.post_norm != 0 && rp_is_present(shared))
-        return rp_refuse(RP_E_ARG, op, args, "a post-norm needs a result without a shared expert");
+        return rp_refuse(RP_E_ARG, op, args, "post_norm must be 0 where there is a shared expert");
     return rp_check_result(op, args, RP_F32, w->ne[1], 1);
 }
 
@@ -44,7 +44,7 @@ static SHAPE_RULE(shape) {
     if (x->dtype != RP_F32 && !(x->dtype == RP_Q8_ACT && rp_dtype_is_quant(w->dtype)))
         REFUSE(RP_E_DTYPE, "x must be f32, or q8_act for quantised weights");
     if (!rp_shape_contiguous_rows(w) || !rp_view_is_contiguous(x)) REFUSE(RP_E_SHAPE, "the rows must be contiguous");
-    if (w->ne[0] != x->ne[0] || w->ne[3] != 1) REFUSE(RP_E_SHAPE, "row lengths differ");
+    if (w->ne[0] != x->ne[0] || w->ne[3] != 1) REFUSE(RP_E_SHAPE, "rows of the weights and x must have one length");
     const RpTensorView *shared = in->experts_down.shared;
     const int64_t       k      = x->ne[1] - (shared != NULL ? 1 : 0);
     if (x->ne[2] != 1 || x->ne[3] != 1 || !rp_shape_is_choice(ids, k, 1) || !rp_shape_is_vector(weights, k))
@@ -62,8 +62,8 @@ static SHAPE_RULE(shape) {
         REFUSE(RP_E_SHAPE, "the weight of the post-norm must be f32, one per row of the weights");
     const RpExpertsDownParams *p = &params->experts_down;
     if (in->experts_down.post_norm != NULL && p->post_norm == 0)
-        REFUSE(RP_E_ARG, "a weight for the post-norm, but post_norm is 0");
-    if (p->post_norm != 0 && shared != NULL) REFUSE(RP_E_ARG, "a post-norm needs a result without a shared expert");
+        REFUSE(RP_E_ARG, "post_norm must not be 0 where a weight for the post-norm is given");
+    if (p->post_norm != 0 && shared != NULL) REFUSE(RP_E_ARG, "post_norm must be 0 where there is a shared expert");
     if (p->post_eps < 0.0f) REFUSE(RP_E_ARG, "eps must not be negative");
     *out = rp_view_contiguous(RP_F32, (int64_t[]){w->ne[1], 1, 1, 1}, NULL);
     return RP_OK;

@@ -5,7 +5,7 @@
 
 /* The matrices of a shared expert, which are like those of each other expert. */
 static const char *shared_problem(const RpTensorView *gate, const RpTensorView *shared, bool ids, bool biased) {
-    if (!ids || biased) return "a shared expert needs other experts, without biases";
+    if (!ids || biased) return "ids must be given and biases absent where there is a shared expert";
     if (shared->dtype != gate->dtype) return "a shared expert must have the type of the others";
     if (shared->ne[0] != gate->ne[0] || shared->ne[1] != gate->ne[1] || !rp_shape_is_one_matrix(shared) ||
         shared->nb[1] != gate->nb[1])
@@ -50,10 +50,10 @@ static SHAPE_RULE(shape) {
     RP_TRY(rp_shape_column(gate, in->gate_up.x, in->gate_up.norm, &p->column, why));
     if (gate->dtype != up->dtype || !rp_shape_same(gate, up) || !rp_shape_contiguous_rows(up))
         REFUSE(RP_E_SHAPE, "gate and up must be of one type and shape");
-    if (p->dtype != RP_F32 && p->dtype != RP_Q8_ACT) REFUSE(RP_E_DTYPE, "the result is f32 or q8_act");
+    if (p->dtype != RP_F32 && p->dtype != RP_Q8_ACT) REFUSE(RP_E_DTYPE, "the result must be f32 or q8_act");
     if (p->dtype == RP_Q8_ACT && gate->ne[1] % rp_dtype_info(RP_Q8_ACT)->block_elems != 0)
         REFUSE(RP_E_SHAPE, "a q8_act result must be whole blocks of 32");
-    if ((unsigned)p->kind > RP_GATE_OAI) REFUSE(RP_E_ARG, "unknown kind of gate");
+    if ((unsigned)p->kind > RP_GATE_OAI) REFUSE(RP_E_ARG, "kind must be from RP_GATE_SILU, 0, to RP_GATE_OAI, 3");
     if (p->kind == RP_GATE_OAI && !(p->limit > 0.0f)) REFUSE(RP_E_ARG, "the limit must be positive");
     if (gate->ne[3] != 1 || (ids == NULL && gate->ne[2] != 1))
         REFUSE(RP_E_SHAPE, "the weights must be matrices, or with ids one matrix per expert");

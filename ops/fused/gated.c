@@ -14,7 +14,7 @@ static const char *problem(const RpTensorView *x, const RpTensorView *z, const R
         return "z must have the elements of x";
     if (w != NULL && (w->dtype != RP_F32 || rp_view_elems(w) != x->ne[0] || !rp_view_is_contiguous(w)))
         return "w must be f32, as long as the rows of x";
-    if (w != NULL && p->norm == 0) return "w needs a norm";
+    if (w != NULL && p->norm == 0) return "norm must not be 0 where w is given";
     return NULL;
 }
 

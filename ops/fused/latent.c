@@ -22,7 +22,7 @@ static const char *problem_of_params(const RpTensorView *k_b, const RpLatentPara
     if (p->rope.n_dims < 2 || p->rope.n_dims > RP_ROPE_MAX_DIMS || p->rope.n_dims % 2 != 0 ||
         !(p->rope.freq_base > 0.0f))
         return "n_dims must be even, positive and at most 1024, and freq_base positive";
-    if (p->round != 0 && !rp_dtype_is_quant(k_b->dtype)) return "heads are quantised only for a quantised k_b";
+    if (p->round != 0 && !rp_dtype_is_quant(k_b->dtype)) return "k_b must be quantised where heads are";
     if (p->round != 0 && k_b->ne[0] % rp_dtype_info(RP_Q8_ACT)->block_elems != 0)
         return "heads to be quantised must be whole blocks of 32";
     if (!(p->eps >= 0.0f)) return "eps must not be negative";
@@ -34,7 +34,10 @@ static CHECK_RULE(check) {
     const RpLatentParams *p = &args->params->latent;
     const int64_t         r = p->rope.n_dims, n = k_b->ne[1];
     const char           *why = problem_of_params(k_b, p);
-    if (why == NULL) why = problem_of_rows(k_b, &args->latent.q, &args->latent.kv, r);
+    if (why != NULL)
+        return rp_refuse(RP_E_SHAPE, op, args, "n_dims = %d, freq_base = %g, eps = %g: %s", (int)r,
+                         (double)p->rope.freq_base, (double)p->eps, why);
+    why = problem_of_rows(k_b, &args->latent.q, &args->latent.kv, r);
     if (why == NULL && (!is_cache(&args->latent.latent, n) || !is_cache(&args->latent.key, r)))
         why = "latent and key must be f16 matrices of rows of n and r elements";
     if (why != NULL) return rp_refuse(RP_E_SHAPE, op, args, "%s", why);

@@ -27,12 +27,13 @@ static SHAPE_RULE(shape) {
         REFUSE(RP_E_SHAPE, "weight of the norm of the sum and second residual must be f32, one per row of the weights");
     if (!rp_shape_fits(factor, w->ne[1]) && !rp_shape_fits(factor, 1))
         REFUSE(RP_E_SHAPE, "the factor must be f32, one per row of the weights or one for all");
-    if ((unsigned)p->act > RP_LINEAR_ACT_RELU_SQR) REFUSE(RP_E_ARG, "unknown activation");
+    if ((unsigned)p->act > RP_LINEAR_ACT_RELU_SQR)
+        REFUSE(RP_E_ARG, "act must be from RP_LINEAR_ACT_NONE, 0, to RP_LINEAR_ACT_RELU_SQR, 4");
     if (in->linear.post_norm != NULL && p->post_norm == 0)
-        REFUSE(RP_E_ARG, "a weight for the post-norm, but post_norm is 0");
+        REFUSE(RP_E_ARG, "post_norm must not be 0 where a weight for the post-norm is given");
     if (in->linear.sum_norm != NULL && p->sum_norm == 0)
-        REFUSE(RP_E_ARG, "a weight for the norm of the sum, but sum_norm is 0");
-    if (p->sum_norm != 0 && p->post_norm == 0) REFUSE(RP_E_ARG, "a norm of the sum needs a post-norm");
+        REFUSE(RP_E_ARG, "sum_norm must not be 0 where a weight for the norm of the sum is given");
+    if (p->sum_norm != 0 && p->post_norm == 0) REFUSE(RP_E_ARG, "post_norm must not be 0 where sum_norm is not");
     if (p->post_eps < 0.0f || p->sum_eps < 0.0f) REFUSE(RP_E_ARG, "eps must not be negative");
     *out = rp_view_contiguous(RP_F32, (int64_t[]){w->ne[1], 1, 1, 1}, NULL);
     return RP_OK;

@@ -35,7 +35,8 @@ static CHECK_RULE(check) {
     if (p->gates != 0 && p->norm == RP_HEAD_NORM_WHOLE)
         return rp_refuse(RP_E_ARG, op, args, "queries with gates must have a norm of each head, or none");
     if (p->value_norm != 0 && p->norm != RP_HEAD_NORM_EACH)
-        return rp_refuse(RP_E_ARG, op, args, "a norm of values needs one of each head of queries and keys");
+        return rp_refuse(RP_E_ARG, op, args, "norm = %d must be RP_HEAD_NORM_EACH, 1, where value_norm is not 0",
+                         (int)p->norm);
     if (p->rope.n_dims < 0 || p->rope.n_dims > d || p->rope.n_dims > RP_ROPE_MAX_DIMS || p->rope.n_dims % 2 != 0)
         return rp_refuse(RP_E_SHAPE, op, args, "n_dims = %d must be even, from 0 to heads of %lld and to %d",
                          p->rope.n_dims, (long long)d, RP_ROPE_MAX_DIMS);
@@ -57,7 +58,7 @@ static SHAPE_RULE(shape) {
     if ((wv != NULL) != stores || (in->qkv.k_cache != NULL) != stores || (in->qkv.v_cache != NULL) != stores)
         REFUSE(RP_E_ARG, "wk, wv and both caches must be given together");
     if (!stores && (bias[1] != NULL || bias[2] != NULL || in->qkv.k_norm != NULL || p->value_norm != 0))
-        REFUSE(RP_E_ARG, "a bias or norm of keys or values, but neither wk nor wv");
+        REFUSE(RP_E_ARG, "wk and wv must be given where there is a bias or norm of keys or values");
     for (int i = 0; i < (stores ? 3 : 1); i++) {
         RP_TRY(rp_shape_column(w[i], x, in->qkv.norm, &p->column, why));
         if (!rp_shape_is_one_matrix(w[i])) REFUSE(RP_E_SHAPE, "the weights must be matrices");
@@ -71,13 +72,14 @@ static SHAPE_RULE(shape) {
     if (stores && (!is_cache(in->qkv.k_cache, d, wk) || !is_cache(in->qkv.v_cache, d, wv) ||
                    in->qkv.k_cache->dtype != in->qkv.v_cache->dtype))
         REFUSE(RP_E_SHAPE, "the caches must be f16 or q8_0 [head_dim,n_ctx,heads of keys or values]");
-    if ((unsigned)p->norm > RP_HEAD_NORM_WHOLE || p->norm_eps < 0.0f) REFUSE(RP_E_ARG, "unknown head norm");
+    if ((unsigned)p->norm > RP_HEAD_NORM_WHOLE || p->norm_eps < 0.0f)
+        REFUSE(RP_E_ARG, "norm must be from RP_HEAD_NORM_NONE, 0, to RP_HEAD_NORM_WHOLE, 2, and norm_eps not negative");
     const bool whole = p->norm == RP_HEAD_NORM_WHOLE;
-    if (whole && p->gates != 0) REFUSE(RP_E_ARG, "queries with gates have a norm of each head, or none");
+    if (whole && p->gates != 0) REFUSE(RP_E_ARG, "queries with gates must have a norm of each head, or none");
     if (p->value_norm != 0 && p->norm != RP_HEAD_NORM_EACH)
-        REFUSE(RP_E_ARG, "a norm of values needs one of each head of queries and keys");
+        REFUSE(RP_E_ARG, "norm must be RP_HEAD_NORM_EACH, 1, where value_norm is not 0");
     if ((in->qkv.q_norm != NULL || in->qkv.k_norm != NULL) && p->norm == RP_HEAD_NORM_NONE)
-        REFUSE(RP_E_ARG, "a weight for the head norm, but the norm is none");
+        REFUSE(RP_E_ARG, "norm must not be RP_HEAD_NORM_NONE, 0, where a weight for the head norm is given");
     if (!rp_shape_fits(in->qkv.q_norm, whole ? wq->ne[1] : d) ||
         (stores && !rp_shape_fits(in->qkv.k_norm, whole ? wk->ne[1] : d)))
         REFUSE(RP_E_SHAPE, "weights of the head norms must be f32 of one head, or of all heads if the norm "

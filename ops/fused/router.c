@@ -40,10 +40,11 @@ static SHAPE_RULE(shape) {
     if (!rp_shape_is_one_matrix(w)) REFUSE(RP_E_SHAPE, "the weights must be a matrix");
     if (!rp_shape_fits(in->router.bias, w->ne[1]) || !rp_shape_fits(in->router.select_bias, w->ne[1]))
         REFUSE(RP_E_SHAPE, "biases must be f32, one per expert");
-    if ((unsigned)p->kind > RP_ROUTER_SIGMOID) REFUSE(RP_E_ARG, "unknown kind of router");
+    if ((unsigned)p->kind > RP_ROUTER_SIGMOID)
+        REFUSE(RP_E_ARG, "kind must be from RP_ROUTER_LOGITS, 0, to RP_ROUTER_SIGMOID, 2");
     /* The choice is that of top_k on a row of probabilities, so its rule checks k, groups and the bias. */
     if (p->quantize != 0 && (in->router.x->dtype != RP_F32 || p->column.round != 0))
-        REFUSE(RP_E_DTYPE, "only an f32 column can be quantised beside the product");
+        REFUSE(RP_E_DTYPE, "the column must be f32 to be quantised beside the product");
     if (p->quantize != 0 && w->ne[0] % rp_dtype_info(RP_Q8_ACT)->block_elems != 0)
         REFUSE(RP_E_SHAPE, "a column to be quantised must be whole blocks of 32");
     const RpTensorView *open = in->router.open;

@@ -41,7 +41,8 @@ static SHAPE_RULE(shape) {
     if (!rp_shape_is_rows(q) || !rp_shape_is_rows(k))
         REFUSE(RP_E_DTYPE, "queries and keys must be f32 with contiguous rows");
     if (q->ne[0] > RP_ATTENTION_MAX_DIM || k->ne[0] != q->ne[0] || k->ne[3] != q->ne[3] || q->ne[2] % k->ne[2] != 0)
-        REFUSE(RP_E_SHAPE, "head size, batch or number of heads of queries and keys do not fit");
+        REFUSE(RP_E_SHAPE, "queries and keys must have one head size and batch, and heads of queries must be a "
+                           "multiple of those of keys");
     for (int i = 0; i < 2; i++)
         if (!rp_shape_is_rows(of_q[i]) || !rp_shape_same(of_q[i], &of_y))
             REFUSE(RP_E_SHAPE, "dy and y must be f32 of the shape of the result of attention");

@@ -26,7 +26,7 @@ static SHAPE_RULE(shape) {
         REFUSE(RP_E_SHAPE, "weight and dw must be vectors of the row's length");
     if (rstd != NULL && !rp_shape_is_vector(rstd, rp_view_rows(x)))
         REFUSE(RP_E_SHAPE, "rstd must be f32, one for each row");
-    if (dw != NULL && rstd == NULL) REFUSE(RP_E_ARG, "dw needs rstd");
+    if (dw != NULL && rstd == NULL) REFUSE(RP_E_ARG, "rstd must be given where dw is");
     *out = rp_view_contiguous(RP_F32, x->ne, NULL);
     return RP_OK;
 }

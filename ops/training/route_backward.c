@@ -19,7 +19,7 @@ static SHAPE_RULE(shape) {
         REFUSE(RP_E_SHAPE, "the probabilities must be a contiguous f32 matrix");
     if (!rp_shape_is_contiguous(dy) || dy->ne[1] != probs->ne[1] || rp_view_rows(dy) != dy->ne[1])
         REFUSE(RP_E_SHAPE, "dy must be contiguous f32 [k,t]");
-    if (dy->ne[0] > RP_ROUTE_BACKWARD_MAX) REFUSE(RP_E_SHAPE, "too many experts of a token");
+    if (dy->ne[0] > RP_ROUTE_BACKWARD_MAX) REFUSE(RP_E_SHAPE, "a token must have at most 256 experts");
     if (!rp_shape_is_choice(in->route_backward.ids, dy->ne[0], dy->ne[1]))
         REFUSE(RP_E_SHAPE, "the ids must be contiguous i32 [k,t]");
     *out = rp_view_contiguous(RP_F32, probs->ne, NULL);

@@ -16,7 +16,7 @@ static SHAPE_RULE(shape) {
         out->nb[to] = x->nb[i];
     }
     if (params->permute.axis[0] != 0 && (rp_dtype_is_quant(x->dtype) || rp_dtype_is_custom(x->dtype)))
-        REFUSE(RP_E_SHAPE, "rows of quantisation blocks cannot be permuted");
+        REFUSE(RP_E_SHAPE, "dimension 0 must keep its place where rows are of quantisation blocks");
     return RP_OK;
 }
 

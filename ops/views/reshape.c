@@ -8,13 +8,14 @@ static SHAPE_RULE(shape) {
     for (int i = 0; i < RP_MAX_DIMS; i++) {
         const int64_t n = params->reshape.ne[i];
         if (n <= 0) REFUSE(RP_E_SHAPE, "dimensions must be positive");
-        if (left % n != 0) REFUSE(RP_E_SHAPE, "the number of elements would change");
+        if (left % n != 0) REFUSE(RP_E_SHAPE, "the result must have as many elements as the source");
         left /= n;
     }
-    if (left != 1) REFUSE(RP_E_SHAPE, "the number of elements would change");
+    if (left != 1) REFUSE(RP_E_SHAPE, "the result must have as many elements as the source");
     if (params->reshape.ne[0] % rp_dtype_info(x->dtype)->block_elems != 0)
         REFUSE(RP_E_SHAPE, "rows must be whole blocks");
-    if (x->dtype == RP_Q8_ACT && params->reshape.ne[0] != x->ne[0]) REFUSE(RP_E_SHAPE, "q8_act rows keep their length");
+    if (x->dtype == RP_Q8_ACT && params->reshape.ne[0] != x->ne[0])
+        REFUSE(RP_E_SHAPE, "rows of q8_act must keep their length");
     *out = rp_view_contiguous(x->dtype, params->reshape.ne, NULL);
     return RP_OK;
 }

@@ -22,16 +22,16 @@ static SHAPE_RULE(shape) {
         out->nb[i] = i == 0 ? x->nb[0] : p->nb[i];
         /* Each stride alone must fit, so that the sum in rp_view_extent_bytes below cannot overflow. */
         if (p->ne[i] > 1 && i > 0 && p->nb[i] > limit / (size_t)(p->ne[i] - 1))
-            REFUSE(RP_E_SHAPE, "the view leaves its source");
+            REFUSE(RP_E_SHAPE, "the view must lie within its source");
         whole = whole && (i == 0 || p->ne[i] == 1 || p->nb[i] % unit == 0);
     }
     if (p->ne[0] % info->block_elems != 0) REFUSE(RP_E_SHAPE, "rows must be whole blocks");
-    if (p->ne[0] > rp_view_elems(x)) REFUSE(RP_E_SHAPE, "the view leaves its source");
+    if (p->ne[0] > rp_view_elems(x)) REFUSE(RP_E_SHAPE, "the view must lie within its source");
     if (p->offset > limit || rp_view_extent_bytes(out) > limit - p->offset)
-        REFUSE(RP_E_SHAPE, "the view leaves its source");
+        REFUSE(RP_E_SHAPE, "the view must lie within its source");
     if (!whole && info->block_elems == 1) REFUSE(RP_E_SHAPE, "the offset and the strides must be whole elements");
     if (!whole) REFUSE(RP_E_SHAPE, "the offset and the strides must be whole blocks");
-    if (x->dtype == RP_Q8_ACT && !keeps_rows(x, p)) REFUSE(RP_E_SHAPE, "q8_act rows keep their length");
+    if (x->dtype == RP_Q8_ACT && !keeps_rows(x, p)) REFUSE(RP_E_SHAPE, "rows of q8_act must keep their length");
     return RP_OK;
 }
 

@@ -40,16 +40,18 @@ static TensorNode *store_into_itself(ComputeGraph *g) {
     Test(graph, refuses_##name) { refuse(build_##name, status, text); }
 
 REFUSAL(mul_mat_of_rows_that_differ, RP_E_SHAPE,
-        "mul_mat (node 2): sources w='w' f32 [8,4], x='x' f32 [6,2]: row lengths differ",
+        "mul_mat (node 2): sources w='w' f32 [8,4], x='x' f32 [6,2]: rows of the weights and x must have one length",
         rp_mul_mat(g, weight(g, "w", RP_F32, 8, 4), input(g, "x", 6, 2, 1)))
-REFUSAL(mul_mat_of_heads_that_do_not_repeat, RP_E_SHAPE, "outer dimensions",
+REFUSAL(mul_mat_of_heads_that_do_not_repeat, RP_E_SHAPE,
+        "dimensions 2 and 3 of the first must divide those of the second",
         rp_mul_mat(g, input(g, "w", 8, 4, 2), input(g, "x", 8, 2, 3)))
-REFUSAL(mul_mat_bound_without_positions, RP_E_ARG, "a bound needs positions",
+REFUSAL(mul_mat_bound_without_positions, RP_E_ARG, "a bound and positions must be given together",
         rp_mul_mat_bound(g, weight(g, "w", RP_F32, 8, 4), input(g, "x", 8, 2, 1), NULL, RP_BOUND_ROWS))
-REFUSAL(rms_norm_of_another_length, RP_E_SHAPE, "rms_norm (node 2): sources x='x' f32 [8,2], w='w' f32 [4]: the weight",
+REFUSAL(rms_norm_of_another_length, RP_E_SHAPE,
+        "rms_norm (node 2): sources x='x' f32 [8,2], w='w' f32 [4], parameters {\"eps\":9.99999975e-06}: the weight",
         rp_rms_norm(g, input(g, "x", 8, 2, 1), weight(g, "w", RP_F32, 4, 1), 1e-5f))
 REFUSAL(rms_norm_with_a_negative_eps, RP_E_ARG, "eps", rp_rms_norm(g, input(g, "x", 8, 2, 1), NULL, -1.0f))
-REFUSAL(add_that_does_not_repeat, RP_E_SHAPE, "does not repeat",
+REFUSAL(add_that_does_not_repeat, RP_E_SHAPE, "dimensions of the second source must divide those of the first",
         rp_add(g, input(g, "a", 8, 4, 1), input(g, "b", 8, 3, 1)))
 REFUSAL(mul_of_another_type, RP_E_DTYPE, "f32", rp_mul(g, input(g, "a", 8, 4, 1), weight(g, "b", RP_F16, 8, 1)))
 REFUSAL(get_rows_by_floats, RP_E_SHAPE, "i32 vector",
@@ -65,18 +67,19 @@ REFUSAL(rope_with_positions_of_another_length, RP_E_SHAPE, "one per token",
         rp_rope(g, input(g, "x", 8, 2, 3), rp_graph_input(g, "pos", RP_I32, NE(2, 1, 1, 1)), NULL,
                 &(RpRopeParams){.n_dims = 8, .freq_base = 1e4f}))
 REFUSAL(silu_of_integers, RP_E_DTYPE, "f32", rp_silu(g, rp_graph_input(g, "x", RP_I32, NE(8, 1, 1, 1))))
-REFUSAL(cast_to_a_block_format, RP_E_DTYPE, "f32, f16 and bf16", rp_cast(g, input(g, "x", 32, 1, 1), RP_Q4_0))
+REFUSAL(cast_to_a_block_format, RP_E_DTYPE, "source and destination must be of float types, or f32 and q8_0",
+        rp_cast(g, input(g, "x", 32, 1, 1), RP_Q4_0))
 REFUSAL(store_of_rows_of_another_length, RP_E_SHAPE, "source and destination",
         rp_store(g, input(g, "x", 8, 1, 1), rp_graph_state(g, "s", RP_F16, NE(4, 16, 1, 1)), NULL))
-REFUSAL(store_of_too_many_rows, RP_E_SHAPE, "fewer rows",
+REFUSAL(store_of_too_many_rows, RP_E_SHAPE, "the destination must have at least as many rows as the source",
         rp_store(g, input(g, "x", 8, 20, 1), rp_graph_state(g, "s", RP_F16, NE(8, 16, 1, 1)), NULL))
-REFUSAL(view_that_leaves_its_source, RP_E_SHAPE, "leaves its source",
+REFUSAL(view_that_leaves_its_source, RP_E_SHAPE, "the view must lie within its source",
         rp_view(g, input(g, "x", 8, 2, 1),
                 &(RpViewParams){
                     .ne = {8, 3,  1,  1 },
                     .nb = {0, 32, 96, 96},
 }))
-REFUSAL(view_with_a_huge_offset, RP_E_SHAPE, "leaves its source",
+REFUSAL(view_with_a_huge_offset, RP_E_SHAPE, "the view must lie within its source",
         rp_view(g, input(g, "x", 8, 2, 1),
                 &(RpViewParams){
                     .ne = {8, 1,  1,  1 },
@@ -102,20 +105,21 @@ REFUSAL(view_of_unaligned_elements, RP_E_SHAPE, "whole elements",
                     .ne = {4, 2,  1,  1 },
                     .nb = {0, 18, 36, 36},
 }))
-REFUSAL(view_of_half_a_row_of_activations, RP_E_SHAPE, "q8_act rows keep their length",
+REFUSAL(view_of_half_a_row_of_activations, RP_E_SHAPE, "rows of q8_act must keep their length",
         rp_view(g, rp_graph_input(g, "x", RP_Q8_ACT, NE(64, 2, 1, 1)),
                 &(RpViewParams){
                     .ne = {32, 2,  1,   1  },
                     .nb = {0,  88, 176, 176},
 }))
-REFUSAL(view_of_activations_between_rows, RP_E_SHAPE, "q8_act rows keep their length",
+REFUSAL(view_of_activations_between_rows, RP_E_SHAPE, "rows of q8_act must keep their length",
         rp_view(g, rp_graph_input(g, "x", RP_Q8_ACT, NE(64, 2, 1, 1)),
                 &(RpViewParams){
                     .ne = {64, 1,  1,  1 },
                       .nb = {0,  88, 88, 88},
                       .offset = 44
 }))
-REFUSAL(reshape_to_another_size, RP_E_SHAPE, "number of elements", rp_reshape(g, input(g, "x", 8, 2, 1), 5, 3, 1, 1))
+REFUSAL(reshape_to_another_size, RP_E_SHAPE, "the result must have as many elements as the source",
+        rp_reshape(g, input(g, "x", 8, 2, 1), 5, 3, 1, 1))
 REFUSAL(reshape_of_a_permuted_source, RP_E_SHAPE, "contiguous",
         rp_reshape(g, rp_permute(g, input(g, "x", 8, 2, 3), 0, 2, 1, 3), 48, 1, 1, 1))
 REFUSAL(permute_with_an_axis_twice, RP_E_SHAPE, "permutation", rp_permute(g, input(g, "x", 8, 2, 3), 0, 0, 1, 3))
@@ -125,11 +129,13 @@ REFUSAL(fused_op_in_a_user_graph, RP_E_STATE, "only passes make this op",
         rp_graph_op(g, RP_OP_QUANTIZE, NULL, (TensorNode *const[]){input(g, "x", 32, 1, 1)}, 1))
 REFUSAL(unknown_op, RP_E_ARG, "no such op",
         rp_graph_op(g, (TensorOp)999, NULL, (TensorNode *const[]){input(g, "x", 32, 1, 1)}, 1))
-REFUSAL(leaf_of_a_broken_shape, RP_E_SHAPE, "input 'x': f32 [8,0] is not a valid shape",
+REFUSAL(leaf_of_a_broken_shape, RP_E_SHAPE,
+        "input 'x': f32 [8,0], must have positive dimensions and rows of whole blocks",
         rp_silu(g, input(g, "x", 8, 0, 1)))
-REFUSAL(leaf_of_half_a_block, RP_E_SHAPE, "weight 'w': q4_0 [40,2] is not a valid shape",
+REFUSAL(leaf_of_half_a_block, RP_E_SHAPE,
+        "weight 'w': q4_0 [40,2], must have positive dimensions and rows of whole blocks",
         rp_mul_mat(g, weight(g, "w", RP_Q4_0, 40, 2), input(g, "x", 40, 1, 1)))
-REFUSAL(leaf_of_an_unknown_type, RP_E_DTYPE, "unknown dtype 77",
+REFUSAL(leaf_of_an_unknown_type, RP_E_DTYPE, "dtype 77, must be a known one",
         rp_silu(g, rp_graph_input(g, "x", (RpDtype)77, NE(8, 1, 1, 1))))
 REFUSAL(two_leaves_of_one_name, RP_E_ARG, "two leaves are named 'x'",
         rp_add(g, input(g, "x", 8, 1, 1), input(g, "x", 8, 1, 1)))
@@ -157,7 +163,7 @@ REFUSAL(store_into_itself, RP_E_ARG, "it stores a tensor into itself", store_int
 Test(graph, refuses_to_finish_without_an_output) {
     ComputeGraph *g = rp_graph_new();
     TensorNode   *y = rp_silu(g, input(g, "x", 8, 1, 1));
-    REFUSED(rp_graph_finish(g, &y, 0), RP_E_ARG, "a graph needs an output");
+    REFUSED(rp_graph_finish(g, &y, 0), RP_E_ARG, "a graph of no outputs, must have one");
     rp_graph_free(g);
 }
 
@@ -286,7 +292,8 @@ Test(graph, optimize_switches_passes_by_name) {
     cr_expect_eq(rp_graph_n_steps(g), 2);
     OK(rp_graph_optimize(g, ""));
     cr_expect_eq(rp_graph_n_steps(g), 1);
-    REFUSED(rp_graph_optimize(g, "quantize"), RP_E_ARG, "'quantize': -NAME switches a pass off, +NAME on again");
+    REFUSED(rp_graph_optimize(g, "quantize"), RP_E_ARG,
+            "'quantize': must be -NAME, which switches a pass off, or +NAME, which switches it on again");
     rp_graph_free(g);
 }
 
@@ -392,8 +399,9 @@ Test(dump, folds_equal_layers) {
     cr_expect_not_null(strstr(text, "blk.3.w"));
     cr_expect_null(strstr(text, "blk.2.w"));
     REFUSED(rp_graph_dump(g, &(RpDumpOptions){.one_layer = true, .layer = 9}, stdout), RP_E_ARG,
-            "the graph has no layer 9; the last is 4");
-    REFUSED(rp_graph_dump(g, &(RpDumpOptions){.format = (RpDumpFormat)7}, stdout), RP_E_ARG, "unknown dump format 7");
+            "layer 9 of a graph, must be one of its layers, of which the last is 4");
+    REFUSED(rp_graph_dump(g, &(RpDumpOptions){.format = (RpDumpFormat)7}, stdout), RP_E_ARG,
+            "dump format 7, must be from 0, RP_DUMP_TEXT, to 2, RP_DUMP_JSON");
     FILE *full = fopen("/dev/full", "w");
     cr_assert_not_null(full);
     setvbuf(full, NULL, _IONBF, 0);

@@ -103,9 +103,9 @@ Test(pattern, bad_pattern_texts_are_refused_with_the_position) {
     REFUSED(rp_pattern_register(&taken), RP_E_ARG, "there is a pass 'qkv' already");
     const RpGraphPattern all = {.name = "all", .match = "silu(x)", .make = "gelu(x)"};
     REFUSED(rp_pattern_register(&all), RP_E_ARG,
-            "pattern 'all': its name is made of letters, digits and _, and is not 'all'");
+            "pattern 'all': its name must be made of letters, digits and _, and not be 'all'");
     REFUSED(rp_pattern_register(&(RpGraphPattern){.name = "x"}), RP_E_ARG,
-            "a pattern needs a name, a match text and a make text");
+            "a pattern must have a name, a match text and a make text");
 }
 
 /* Nested: each term is the second source of the one around it. */

@@ -192,7 +192,8 @@ Test(plan, is_deterministic) {
         FILE *f = open_memstream(&texts[i], &size);
         OK(rp_plan_dump(plan, RP_DUMP_TEXT, f));
         fclose(f);
-        REFUSED(rp_plan_dump(plan, RP_DUMP_DOT, stdout), RP_E_ARG, "a plan is printed as text or JSON");
+        REFUSED(rp_plan_dump(plan, RP_DUMP_DOT, stdout), RP_E_ARG,
+                "dump format 1 of a plan, must be RP_DUMP_TEXT or RP_DUMP_JSON");
         FILE *full = fopen("/dev/full", "w");
         cr_assert_not_null(full, CASE(i));
         setvbuf(full, NULL, _IONBF, 0);
@@ -223,7 +224,7 @@ Test(plan, counts_the_bytes_that_a_step_moves) {
 Test(plan, refuses_an_unfinished_graph) {
     ComputeGraph *g = rp_graph_new();
     ExecPlan     *plan;
-    REFUSED(rp_plan_new(g, &plan), RP_E_STATE, "only a finished graph can be planned");
+    REFUSED(rp_plan_new(g, &plan), RP_E_STATE, "a graph must be finished before it is planned");
     cr_expect_null(plan);
     rp_graph_free(g);
 }

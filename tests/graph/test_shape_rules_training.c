@@ -87,23 +87,24 @@ static const RuleCase updates[] = {
 
 Test(shape_rules_training, each_condition_of_updates) { check_rules(updates, sizeof updates / sizeof updates[0]); }
 
-#define OF_RESULT     "dy and y must be f32 of the shape of the result of attention"
-#define OF_KEYS       "v, dk and dv must be f32 of the shape of the keys"
-#define ATTENTION_FIT "head size, batch or number of heads of queries and keys do not fit"
-#define SWIGLU        "dy, gate, up and dup must be f32 of one shape with contiguous rows"
+#define OF_RESULT "dy and y must be f32 of the shape of the result of attention"
+#define OF_KEYS   "v, dk and dv must be f32 of the shape of the keys"
+#define ATTENTION_FIT                                                                                                  \
+    "queries and keys must have one head size and batch, and heads of queries must be a multiple of those of keys"
+#define SWIGLU "dy, gate, up and dup must be f32 of one shape with contiguous rows"
 
 static const RuleCase gradients[] = {
     {RP_OP_SILU_BACKWARD,
      {"f32 8 2", "f32 8 2"},
      NONE,                                      {WITH(1, "f32 8 3", RP_E_SHAPE, "both sources must be f32 of one shape with contiguous rows"),
       WITH(1, "f16 8 2", RP_E_SHAPE, "both sources must be f32 of one shape with contiguous rows"),
-      WITH(0, "f32 8 2 ~", RP_E_SHAPE, "the rows must be contiguous")}                                     },
+      WITH(0, "f32 8 2 ~", RP_E_SHAPE, "the rows must be contiguous")}                                               },
     {RP_OP_SWIGLU_OAI_BACKWARD,
      {"f32 8 2", "f32 8 2", "f32 8 2", "f32 8 2"},
      {.swiglu_oai_backward = {1.0f, 7.0f}},
      {WITH_PARAMS(RP_E_ARG, "the limit must be positive", .swiglu_oai_backward = {1.0f, 0.0f}),
       WITH(0, "f32 8 2 ~", RP_E_SHAPE, SWIGLU), WITH(1, "f32 8 3", RP_E_SHAPE, SWIGLU),
-      WITH(2, "f16 8 2", RP_E_SHAPE, SWIGLU), WITH(3, "f32 7 2", RP_E_SHAPE, SWIGLU)}                                },
+      WITH(2, "f16 8 2", RP_E_SHAPE, SWIGLU), WITH(3, "f32 7 2", RP_E_SHAPE, SWIGLU)}                                          },
     {RP_OP_RMS_NORM_BACKWARD,
      {"f32 8 2", "f32 8 2", "f32 8", "f32 8", "f32 2"},
      {.rms_norm_backward = {1e-5f}},
@@ -113,7 +114,8 @@ static const RuleCase gradients[] = {
       WITH(1, "f32 8 2 |", RP_E_SHAPE, "dy and x must be contiguous f32 of one shape"),
       WITH(2, "f32 7", RP_E_SHAPE, "weight and dw must be vectors of the row's length"),
       WITH(3, "f16 8", RP_E_SHAPE, "weight and dw must be vectors of the row's length"),
-      WITH(4, "f32 3", RP_E_SHAPE, "rstd must be f32, one for each row"), WITH(4, NULL, RP_E_ARG, "dw needs rstd")}  },
+      WITH(4, "f32 3", RP_E_SHAPE, "rstd must be f32, one for each row"),
+      WITH(4, NULL, RP_E_ARG, "rstd must be given where dw is")}                                                               },
     {RP_OP_ATTENTION_BACKWARD,
      {"f32 16 4 3", "f32 16 3 4", "f32 16 9 2", "f32 16 9 2", "f32 16 4 3", "f32 16 9 2", "f32 16 9 2", "f32 48",
       "f32 4"},
@@ -127,29 +129,29 @@ static const RuleCase gradients[] = {
       WITH_PARAMS(RP_E_ARG, "the window must not be negative", .attention_backward = {.window = -1}),
       WITH(8, "f32 3", RP_E_SHAPE, "the sinks must be f32, one for each head"),
       WITH(7, "f32 36", RP_E_SHAPE, "stats must be f32, three for each row of the queries, with sinks four"),
-      WITH(8, NULL, RP_E_SHAPE, "stats must be f32, three for each row of the queries, with sinks four")}            },
+      WITH(8, NULL, RP_E_SHAPE, "stats must be f32, three for each row of the queries, with sinks four")}                      },
     {RP_OP_ATTENTION_BACKWARD,
      {"f32 512 1 1", "f32 512 1 1", "f32 512 1 1", "f32 512 1 1", "f32 512 1 1", "f32 512 1 1", "f32 512 1 1", "f32 3"},
-     NONE,                                      {WITH(1, "f32 513 1 1", RP_E_SHAPE, ATTENTION_FIT)}                  },
+     NONE,                                      {WITH(1, "f32 513 1 1", RP_E_SHAPE, ATTENTION_FIT)}                            },
     {RP_OP_GET_ROWS_BACKWARD,
      {"f32 8 3", "i32 3"},
      {.get_rows_backward = {.rows = 5}},
      {WITH_PARAMS(RP_E_ARG, "the table must have rows", .get_rows_backward = {.rows = 0}),
       WITH(0, "f32 8 3 |", RP_E_SHAPE, "dy must be a contiguous f32 matrix"),
       WITH(0, "f32 8 3 2", RP_E_SHAPE, "dy must be a contiguous f32 matrix"),
-      WITH(1, "i32 4", RP_E_SHAPE, "the ids must be i32, one per row of dy")}                                        },
+      WITH(1, "i32 4", RP_E_SHAPE, "the ids must be i32, one per row of dy")}                                                  },
     {RP_OP_COMBINE_BACKWARD,
      {"f32 8 3", "f32 8 2 3", "f32 2 3", "f32 2 3"},
      NONE,                                      {WITH(0, "f32 7 3", RP_E_SHAPE, "x [n,k,t] and dy [n,t] must be contiguous f32"),
       WITH(0, "f32 8 4", RP_E_SHAPE, "x [n,k,t] and dy [n,t] must be contiguous f32"),
       WITH(1, "f16 8 2 3", RP_E_SHAPE, "x [n,k,t] and dy [n,t] must be contiguous f32"),
       WITH(2, "f32 2 4", RP_E_SHAPE, "weights and dweights must be contiguous f32 [k,t]"),
-      WITH(3, "f32 3 3", RP_E_SHAPE, "weights and dweights must be contiguous f32 [k,t]")}                 },
+      WITH(3, "f32 3 3", RP_E_SHAPE, "weights and dweights must be contiguous f32 [k,t]")}                           },
     {RP_OP_ROUTE_BACKWARD,
      {"f32 2 3", "f32 8 3", "i32 2 3"},
      NONE,                                      {WITH(1, "f32 8 3 |", RP_E_SHAPE, "the probabilities must be a contiguous f32 matrix"),
       WITH(0, "f32 2 4", RP_E_SHAPE, "dy must be contiguous f32 [k,t]"),
-      WITH(0, "f32 257 3", RP_E_SHAPE, "too many experts of a token"), WITH(2, "i32 3 3", RP_E_SHAPE, IDS)}},
+      WITH(0, "f32 257 3", RP_E_SHAPE, "a token must have at most 256 experts"), WITH(2, "i32 3 3", RP_E_SHAPE, IDS)}},
     {RP_OP_REPEAT_BACKWARD,
      {"f32 8 4"},
      {.repeat_backward = {.ne = {8, 2, 1, 1}}},
@@ -157,20 +159,20 @@ static const RuleCase gradients[] = {
       WITH_PARAMS(RP_E_SHAPE, "the dimensions of the result must divide those of the source",
                   .repeat_backward = {.ne = {8, 3, 1, 1}}),
       WITH_PARAMS(RP_E_SHAPE, "the dimensions of the result must divide those of the source",
-                  .repeat_backward = {.ne = {8, 0, 1, 1}})}                                                          },
+                  .repeat_backward = {.ne = {8, 0, 1, 1}})}                                                                    },
     {RP_OP_MUL_MAT_ID_BACKWARD,
      {"f32 8 2 3", "f32 6 2 3", "i32 2 3"},
      {.mul_mat_id_backward = {.experts = 4}},
      {WITH_PARAMS(RP_E_ARG, "there must be experts", .mul_mat_id_backward = {.experts = 0}),
       WITH(0, "f32 8 3 3", RP_E_SHAPE, "x [n,k,t] or [n,1,t] and dy [m,k,t] must be f32 with contiguous rows"),
       WITH(1, "f16 6 2 3", RP_E_SHAPE, "x [n,k,t] or [n,1,t] and dy [m,k,t] must be f32 with contiguous rows"),
-      WITH(2, "i32 2 4", RP_E_SHAPE, IDS)}                                                                           },
+      WITH(2, "i32 2 4", RP_E_SHAPE, IDS)}                                                                                     },
     {RP_OP_MUL_MAT_ID_TRANSPOSED,
      {"f32 8 6 4", "f32 6 2 3", "i32 2 3"},
      NONE,                                      {WITH(0, "f32 8 6 4 2", RP_E_SHAPE, "w must be f32 [n,m,experts] with contiguous rows"),
       WITH(0, "f16 8 6 4", RP_E_SHAPE, "w must be f32 [n,m,experts] with contiguous rows"),
       WITH(1, "f32 5 2 3", RP_E_SHAPE, "x must be f32 [m,k,t] with contiguous rows"),
-      WITH(2, "i32 3 3", RP_E_SHAPE, IDS)}                                                                 },
+      WITH(2, "i32 3 3", RP_E_SHAPE, IDS)}                                                                           },
 };
 
 Test(shape_rules_training, each_condition_of_gradients) {

@@ -110,7 +110,7 @@ Test(session, refuses_unsupported_kv_cache_types) {
     rp_model_free(m);
     m = golden_open_tiny("qwen3-f32");
     REFUSED(rp_session_open(m, &(RpSessionOptions){.kv_type = RP_Q8_0, .passes = "-attention"}, &s), RP_E_UNSUPPORTED,
-            "a cache of q8_0 needs the attention pass, which is switched off");
+            "the attention pass is switched off, must be on for a cache of q8_0");
     rp_model_free(m);
 }
 

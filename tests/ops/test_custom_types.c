@@ -432,18 +432,18 @@ Test(custom_types, are_refused_by_name_elsewhere) {
         Maker      *make;
         const char *text;
     } all[] = {
-        {m_add,       "f32"                                                         },
-        {m_silu,      "f32"                                                         },
-        {m_scale,     "f32"                                                         },
-        {m_norm,      "f32"                                                         },
-        {m_second,    "f32"                                                         },
-        {m_from,      "nf4 [64]"                                                    },
-        {m_to,        "f16 and bf16"                                                },
-        {m_transpose, "permuted"                                                    },
-        {m_bits,      "plain numbers"                                               },
-        {m_part,      "whole blocks"                                                },
-        {m_bound,     "a product with a bound takes no weights of a registered type"},
-        {m_act,       "must be f32"                                                 },
+        {m_add,       "f32"                                                                       },
+        {m_silu,      "f32"                                                                       },
+        {m_scale,     "f32"                                                                       },
+        {m_norm,      "f32"                                                                       },
+        {m_second,    "f32"                                                                       },
+        {m_from,      "nf4 [64]"                                                                  },
+        {m_to,        "must be of float types, or f32 and q8_0"                                   },
+        {m_transpose, "dimension 0 must keep its place"                                           },
+        {m_bits,      "plain numbers"                                                             },
+        {m_part,      "whole blocks"                                                              },
+        {m_bound,     "the weights must not be of a registered type where the product has a bound"},
+        {m_act,       "must be f32"                                                               },
     };
     static uint8_t    block[36];
     const int64_t     ne[] = {64, 1, 1, 1};
@@ -468,7 +468,7 @@ Test(custom_types, are_refused_by_name_elsewhere) {
           .params = &p
     };
     REFUSED(rp_cpu_mul_mat(&bound, &(RpKernelCtx){.nth = 1}), RP_E_DTYPE,
-            "a product with a bound takes no w of a registered type");
+            "w must not be of a registered type where the product has a bound");
     REFUSED(rp_external_new(&(RpExternalMemory){.name = "x", .view = v}, &external), RP_E_DTYPE,
             "type nf4, must be f32");
 }

@@ -71,7 +71,7 @@ Test(engine_requests, bad_options_are_refused_by_name) {
     OPEN_REFUSED(RP_E_ARG, "device 'gpu': must be auto, cpu, cuda or cuda:N", .device = "gpu");
     OPEN_REFUSED(RP_E_ARG, "device 'cpu', and CUDA is required", .device = "cpu", .require_cuda = true);
     OPEN_REFUSED(RP_E_NOT_AVAILABLE, "a graph is required: the CPU has none", .device = "cpu", .require_graph = true);
-    OPEN_REFUSED(RP_E_UNSUPPORTED, "a cache of blocks needs the attention pass, which is switched off",
+    OPEN_REFUSED(RP_E_UNSUPPORTED, "the attention pass is switched off, must be on for a cache of blocks",
                  .passes = "-attention");
     OPEN_REFUSED(RP_E_ARG, "a KV cache of q4_0: must be f16 or q8_0", .kv_type = RP_Q4_0);
     OPEN_REFUSED(RP_E_NOMEM, "an engine takes", .n_ctx = 128, .cache_tokens = 1073741823);

@@ -252,9 +252,10 @@ Test(experts_down, refuses_shapes_that_do_not_fit) {
             "experts_down: bias must be f32 of 12 elements: w f32 [8,4,3], x f32 [8,2], ids i32 [2], weights "
             "f32 [2], bias f32 [4,2], result f32 [4]");
     args.experts_down.bias = (RpTensorView){0}, args.experts_down.open = floats(x, 1, 1);
-    REFUSED(run_workers(rp_cpu_experts_down, &args, 1), RP_E_SHAPE,
-            "experts_down: open needs a shared expert: w f32 [8,4,3], x f32 [8,2], ids i32 [2], weights f32 [2], "
-            "open f32 [1], result f32 [4]");
+    REFUSED(
+        run_workers(rp_cpu_experts_down, &args, 1), RP_E_SHAPE,
+        "experts_down: shared must be given where open is: w f32 [8,4,3], x f32 [8,2], ids i32 [2], weights f32 [2], "
+        "open f32 [1], result f32 [4]");
     args.experts_down.shared = floats(w, 8, 3);
     REFUSED(run_workers(rp_cpu_experts_down, &args, 1), RP_E_SHAPE,
             "experts_down: a shared expert must have the shape of the others: w f32 [8,4,3], x f32 [8,2], ids i32 [2], "

@@ -425,7 +425,7 @@ Test(qkv, refuses_shapes_that_do_not_fit) {
             "[1], wk f32 [8,4], wv f32 [8,4], k_cache f16 [4,8], v_cache f16 [4,8], result f32 [4,2]");
     p.qkv.gates = 0, p.qkv.value_norm = 1;
     REFUSED(run_workers(rp_cpu_qkv, &args, 1), RP_E_ARG,
-            "qkv: a norm of values needs one of each head of queries and keys: wq f32 [8,8], x f32 [8], pos i32 "
+            "qkv: norm = 2 must be RP_HEAD_NORM_EACH, 1, where value_norm is not 0: wq f32 [8,8], x f32 [8], pos i32 "
             "[1], wk f32 [8,4], wv f32 [8,4], k_cache f16 [4,8], v_cache f16 [4,8], result f32 [4,2]");
     p.qkv.value_norm = 0, p.qkv.gates = 1;
     p.qkv.norm = RP_HEAD_NORM_NONE, args.qkv.wq = floats(w, 8, 12);

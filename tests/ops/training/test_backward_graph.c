@@ -37,15 +37,16 @@ Test(backward_graph, refuses_bad_arguments) {
     TensorNode *x = param(&c, 4, 2, 1), *loss = rp_silu(c.g, x);
     TensorNode *none = NULL, *i = ids(&c, 2, 1);
     REFUSED(rp_graph_backward(c.g, loss, c.params, 0, c.grads), RP_E_ARG,
-            "rp_graph_backward: there must be at least one parameter, and no more than nodes");
+            "rp_graph_backward: 0 parameters, must be from 1 to 3, the nodes");
     REFUSED(rp_graph_backward(c.g, x, c.params, 1, c.grads), RP_E_DTYPE,
             "rp_graph_backward: the loss must be a computed node of type f32");
     REFUSED(rp_graph_backward(c.g, loss, &none, 1, c.grads), RP_E_ARG,
             "rp_graph_backward: parameter 0 is not a node of this graph");
     REFUSED(rp_graph_backward(c.g, loss, &i, 1, c.grads), RP_E_DTYPE,
-            "rp_graph_backward: parameter 0, 'ids', is i32; only f32, f16 and bf16 have gradients");
+            "rp_graph_backward: parameter 0, 'ids', is i32, must be f32, f16 or bf16");
     ComputeGraph *other = rp_graph_new();
-    REFUSED(rp_graph_backward(other, loss, c.params, 0, c.grads), RP_E_ARG, "at least one parameter");
+    REFUSED(rp_graph_backward(other, loss, c.params, 0, c.grads), RP_E_ARG,
+            "rp_graph_backward: 0 parameters, must be from 1 to 0, the nodes");
     TensorNode *there = rp_graph_input(other, "there", RP_F32, (int64_t[]){4, 1, 1, 1});
     REFUSED(rp_graph_backward(other, loss, &there, 1, c.grads), RP_E_ARG,
             "rp_graph_backward: the loss is not a node of this graph");
