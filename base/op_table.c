@@ -54,7 +54,7 @@ static const OpInfo table[RP_N_ROWS] = {
 
 static OpInfo          custom[RP_MAX_CUSTOM_OPS];
 static RpOpDescription descriptions[RP_MAX_CUSTOM_OPS]; /* custom[i].custom is &descriptions[i] */
-static RpCudaSource    sources[RP_MAX_CUSTOM_OPS];      /* likewise custom[i].source, or NULL */
+static RpCudaSource    sources[RP_MAX_CUSTOM_OPS];      /* custom[i].source is &sources[i], or NULL */
 static char            source_files[RP_MAX_CUSTOM_OPS][RP_SOURCE_FILE_BYTES];
 static int             n_custom;
 

@@ -55,8 +55,8 @@ struct RpExecutor {
     RpExternalTensor **tensors;         /* by buffer of the plan: what is bound to it, or NULL */
     int                n_tensors;       /* of them that are bound */
     void             **states;          /* by state number of the plan: the memory in use */
-    void             **default_states;  /* likewise: the memory in use while nothing is bound */
-    bool              *allocated_state; /* likewise: allocated here, not taken from another executor */
+    void             **default_states;  /* by state number: the memory in use while nothing is bound */
+    bool              *allocated_state; /* by state number: allocated here, not taken from another executor */
     const RpExecutorStates *bound;      /* NULL: the default states */
     const ExecPlan         *weights;    /* the plan whose weights are bound */
     RpOpArgs               *args;       /* by step, with addresses */

@@ -204,7 +204,7 @@ static bool sources_unchanged(const RpPatternMatch *m, const ComputeGraph *g) {
  *   - a node other than the roots stores anything: the order of stores could change
  *   - a node outside reads s, and not through a root: it would see the store too early
  *   - a source of the fused op depends on a root, such as z = sigmoid(y): the graph would have a cycle
- *   - a matched op depends on a root other than by reading it directly: likewise
+ *   - a matched op depends on a root other than by reading it directly: the graph would have a cycle
  *
  * A matched op may read a root directly: of the router's roots, route reads top_k. `mark` means: is a root
  * or depends on one. It is set in node order, so the marks of all sources from `first` on are valid when a

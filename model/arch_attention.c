@@ -1,7 +1,7 @@
 /* Grouped-query attention, and DeepSeek's multi-head latent attention (MLA).
  *
  *     q [head_dim, n_head, t],  k and v [head_dim, n_head_kv, t],  g = n_head / n_head_kv
- *     cache[:, pos[t], :] = k[:, :, t], likewise v;  token t reads slots i <= pos[t] (with a window: its last)
+ *     cache[:, pos[t], :] = k[:, :, t], the same of v;  token t reads slots i <= pos[t] (with a window: its last)
  *     scores[i, t, h]  = k[:, i, h/g] . q[:, t, h]               mul_mat, RP_BOUND_ROWS: rows i <= pos[t]
  *     probs[:, t, h]   = softmax(attn_scale * scores[:, t, h])
  *     heads[:, h, t]   = sum_i probs[i, t, h] * v[:, i, h/g]     mul_mat, RP_BOUND_INNER: terms i <= pos[t]

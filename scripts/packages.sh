@@ -4,7 +4,7 @@
 #   libreprise0, libreprise-dev, reprise    Debian packages           installed, the program and a C program run
 #   reprise-VERSION-py3-none-....whl        wheel for Python          used by the Python of Debian, where there is no compiler
 #   reprise-sys, reprise                    crates for Rust           used by a new program with libreprise-dev, no flags
-#   reprise-go-VERSION.tar.gz               module for Go             likewise
+#   reprise-go-VERSION.tar.gz               module for Go             used by a new program with libreprise-dev, no flags
 #
 #   scripts/packages.sh [OUT]      OUT: folder of the packages, default build/packages
 #   REPRISE_CUDA=ON                with CUDA, if the toolkit is found; default OFF

@@ -6,7 +6,7 @@ llama.cpp runs on the CPU, by llama-cpp-python 0.3.36: the layout of its struct 
 i32 for ids, of the shape of the tensor with the tokens first. The folder is new, or has arrays of this script only:
 
     blk.0.residual.npy        a tensor that has a node in reprise, by the table NODES
-    blk.0.q:rope.npy          likewise, one of several nodes of a name
+    blk.0.q:rope.npy          such a tensor where several nodes have its name: name and op
     other/kq-0.MUL_MAT.npy    all others, by their name and op; .2, .3 where a name comes again. Not with --mapped
     step-1/...                of the first decode step, whose token has the largest logits: -n N makes N of them
 

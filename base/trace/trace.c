@@ -34,7 +34,7 @@ static _Thread_local struct {
 
 atomic_int              rp_trace_n;
 static RpTrace         *traces; /* under the lock */
-static uint64_t         opened; /* likewise */
+static uint64_t         opened; /* how many so far; under the lock */
 static pthread_rwlock_t lock;
 static pthread_once_t   once = PTHREAD_ONCE_INIT;
 

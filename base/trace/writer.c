@@ -30,7 +30,7 @@ enum {
 struct TraceWriter {
     pthread_mutex_t lock;
     char           *path; /* NULL: the stream is the caller's */
-    RpNewFile      *file; /* likewise */
+    RpNewFile      *file; /* NULL: the stream is the caller's */
     FILE           *stream;
     bool            lines, failed, some;
     int             error;

@@ -83,7 +83,7 @@ type Engine struct {
 	models   []*Model // that it keeps open
 	raw      *C.RpEngine
 	samplers map[uint64]*Sampler // of requests whose last event has not come
-	matchers map[uint64]matcher  // likewise
+	matchers map[uint64]matcher  // of the same requests
 	vocab    vocab               // for grammars
 }
 

@@ -9,7 +9,7 @@ typedef struct Generator {
     RpSession       *session; /* or NULL: */
     RpEngine        *engine;
     const GuessArgs *guesses; /* of the engine */
-    GuessResult      latest;  /* likewise, of the latest reply */
+    GuessResult      latest;  /* of the engine, in the latest reply */
     int32_t          n_seen;  /* tokens of the latest prompt that the sampler had accepted in the turns before */
 } Generator;
 

@@ -20,9 +20,9 @@ enum { DIFF_MAX_SRC = 16 };
 
 typedef struct DiffNode {
     const char *op, *name, *dtype;     /* borrowed from DiffGraph.strings */
-    const char *params;                /* likewise, as JSON; NULL in dumps of older versions */
-    const char *parts, *note, *colour; /* likewise, for a page; NULL: not in the dump */
-    const char *roles;                 /* likewise: the names of the sources, each before a comma */
+    const char *params;                /* borrowed, as JSON; NULL in dumps of older versions */
+    const char *parts, *note, *colour; /* borrowed, for a page; NULL: not in the dump */
+    const char *roles;                 /* borrowed: the names of the sources, each before a comma */
     int         id, layer, n_src;
     int         src[DIFF_MAX_SRC]; /* indices into DiffGraph.nodes; -1: an optional source that is absent */
     int64_t     ne[RP_MAX_DIMS], nb[RP_MAX_DIMS];

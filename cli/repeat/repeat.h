@@ -34,7 +34,7 @@ typedef struct Repeat {
 
 typedef struct RepeatOptions {
     const char *model, *draft; /* in place of those of the manifest, or NULL */
-    DeviceArgs  device;        /* adapters: likewise, if there are any */
+    DeviceArgs  device;        /* its adapters are in place of those of the manifest, if there are any */
     int32_t     threads;       /* 0: those of the manifest */
     bool        anyway, quiet;
 } RepeatOptions;

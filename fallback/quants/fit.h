@@ -91,8 +91,8 @@ static inline void rp_fit_affine(const float *x, const float *w, AffineForm form
     }
 }
 
-/* Fits x[i] ~ scale * q[i] with q in -half..half-1, likewise. For given q, scale = sum wqx / sum wq^2 lowers the
- * squared error by (sum wqx)^2 / sum wq^2, so the largest such term is the best. */
+/* Fits x[i] ~ scale * q[i] with q in -half..half-1 to the same weighted error. For given q, scale =
+ * sum wqx / sum wq^2 lowers the squared error by (sum wqx)^2 / sum wq^2, so the largest such term is the best. */
 static inline float rp_fit_symmetric(const float *x, const float *w, int n, int half) {
     enum { TRIES = 21 };
     const float top  = rp_largest(x, n);

@@ -150,7 +150,7 @@ typedef struct RpChatRequest {
 
 typedef struct RpChatPrompt {
     RpReplyFormat format;       /* of the reply: options of a parser */
-    bool          in_reasoning; /* likewise */
+    bool          in_reasoning; /* option of a parser of the reply */
     int32_t       n_calls;      /* calls in the messages */
     int32_t       n_replayed;   /* those of them that the prompt has as the model wrote them */
     bool          continues;    /* as of RpReplyParserOptions */
@@ -221,7 +221,7 @@ typedef struct RpChatResult {
     int32_t      n_calls;                            /* tool calls that are complete */
     int32_t      n_replayed;                         /* as of RpChatPrompt */
     double       prefill_s, decode_s, first_token_s; /* as of RpGenerateResult */
-    const char  *host_sampling;                      /* likewise; owned by the sampler */
+    const char  *host_sampling;                      /* as of RpGenerateResult; owned by the sampler */
     int32_t      n_held;                             /* of n_calls, those that a grammar held to the tools */
     bool         describes_tools;                    /* as of RpChatPrompt */
     int32_t n_seen; /* tokens at the begin of the prompt that the sampler does not accept again: `context` had them,

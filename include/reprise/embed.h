@@ -78,7 +78,7 @@ typedef struct RpEmbedderInfo {
     size_t      arena, kv;       /* bytes of intermediate tensors and of the KV cache, without weights */
     const char *device, *reason; /* as in RpExecutorInfo; valid as long as the embedder */
     bool        fell_back, unused[7];
-    const char *backend;      /* likewise */
+    const char *backend;      /* as in RpExecutorInfo; valid as long as the embedder */
     size_t      repack_bytes; /* as in RpExecutorInfo */
 } RpEmbedderInfo;
 

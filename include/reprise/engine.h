@@ -130,7 +130,7 @@ typedef struct RpRequest {
                         void *user); /* as in RpGenerateOptions; called by rp_engine_step */
     int32_t          n_logprobs;     /* 0 to n_vocab */
     RpForceToken    *force_token;    /* or NULL; as in RpGenerateOptions, called by rp_engine_step */
-    RpTokenCallback *on_token;       /* likewise; false ends the request with RP_STOP_CANCELLED, after this token */
+    RpTokenCallback *on_token;       /* the same; false ends the request with RP_STOP_CANCELLED, after this token */
     void            *token_user;     /* of these two */
     size_t n_seen; /* tokens at the beginning of the prompt that the sampler has accepted before, as in a chat that goes
                       on with it; at most n_prompt. It accepts the others */

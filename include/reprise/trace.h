@@ -45,10 +45,10 @@ typedef struct RpTraceEvent {
     int32_t           index;         /* the number in the plan, of a node, or of the first node of a step */
     int32_t           n;             /* run: tokens that it is given; step: nodes that it has */
     size_t            bytes_read;    /* of a node, and of a step at its end: as in RpStepLaunch.bytes */
-    size_t            bytes_written; /* likewise */
+    size_t            bytes_written; /* of the same */
     int32_t           n_launches;    /* at the end of a step on a GPU: launches of the host, kernels or graphs */
     const char       *device;        /* of a step or a node: "cpu", "cuda:0" */
-    RpExecMode        mode;          /* likewise */
+    RpExecMode        mode;          /* of a step or a node */
     const TensorNode *node;          /* of a node */
     const ExecPlan   *plan;          /* of a step or a node */
     RpStatus          status;        /* at the end: whether it failed */

@@ -9,9 +9,9 @@ extern "C" {
 #endif
 
 /* y[m,t] = alpha * sum_k w[k,m] * x[k,t] + beta * y[m,t], m < rows, t < columns, k < inner. w and x have one float
- * type, y is f32. Element (k, m) of w lies at w + m * ld_w + k, or at w + k * ld_w + m if w_across; likewise x. align_*
- * are the alignments of the addresses in bytes, at most 256: they are part of the description, since the library
- * chooses its kernel by them. */
+ * type, y is f32. Element (k, m) of w lies at w + m * ld_w + k, or at w + k * ld_w + m if w_across. Element (k, t) of
+ * x lies at x + t * ld_x + k, or at x + k * ld_x + t if x_across. align_* are the alignments of the addresses in bytes,
+ * at most 256: they are part of the description, since the library chooses its kernel by them. */
 typedef struct BlasProduct {
     int64_t  rows, columns, inner, ld_w, ld_x, ld_y;
     RpDtype  type;

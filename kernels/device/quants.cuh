@@ -4,7 +4,7 @@
  * Device planes (rp_cuda_repack): each field of the block becomes an array over all B blocks of the tensor.
  * base/dtypes.h lists the fields, planes.c says how the bits of a block are arranged before.
  *
- *     q8_0:  q0 16 bytes of block 0, of block 1, ... of block B-1, then q1 likewise, then d 2 bytes of each block
+ *     q8_0:  q0 16 bytes of block 0, of block 1, ... of block B-1, then q1 of these, then d 2 bytes of each block
  *     field of block b:  data + B * (bytes of the fields before) + b * (bytes of the field)
  *
  * A fragment is what one lane loads and multiplies at a time: one run of 32 elements with one scale, or two runs (K

@@ -24,8 +24,8 @@ struct Cut {
 };
 
 struct Shared {
-    /* First the keys and sums of the block's slice; later those of gathered candidates, and from MAX_THREADS on those
-     * of bins. */
+    /* First they hold the keys and sums of the block's slice. Later they hold the keys and sums of gathered candidates,
+     * and from MAX_THREADS on those of bins. */
     RpKey keys[MAX_SLICE], sums[MAX_SLICE];
     RpKey warps[MAX_WARPS];
     int   ends[MAX_THREADS];

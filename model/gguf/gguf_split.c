@@ -34,7 +34,7 @@ static RpStatus check_name(const RpGgufFile *first, Place p) {
         return rp_fail(
             RP_E_FORMAT,
             "%s: the file is the first of %u parts: its name must end with -00001-of-%05u.gguf, and those of the "
-            "others likewise",
+            "others with their numbers",
             first->path, p.count, p.count);
     return RP_OK;
 }

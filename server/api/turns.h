@@ -22,7 +22,8 @@ bool chat_read(bool (*read)(Chat *chat, const json_t *body, ApiRequest *r, ApiEr
  * out of memory; else borrowed. */
 json_t *chat_add(Chat *chat, const char *role, const char *text);
 
-/* The same for a user. Messages in a row become one likewise: many templates want users and assistants in turn. */
+/* The same for a user. Messages of a user in a row become one, because many templates want users and assistants in
+ * turn. */
 json_t *chat_add_user(Chat *chat, const char *text);
 
 /* A message of the system. Behind messages of others it becomes one of the user: many templates take none there. */

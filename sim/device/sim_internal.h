@@ -305,7 +305,7 @@ extern int         sim_n_devices;
 cudaError_t        sim_driver_state(void);
 cudaError_t        sim_status(void);
 bool               sim_kernel_faults(void); // counts down to the injected fault; true: do not run the kernel
-bool               sim_kernel_hangs(const SimLaunch &l); // likewise for sim_hang; the stream that runs hangs then
+bool               sim_kernel_hangs(const SimLaunch &l); // counts down for sim_hang; true: the stream that runs hangs
 void               sim_must_end(cudaStream_t s, const char *call); // reports a call that waits for a hanging kernel
 
 enum { SIM_SMS = 132 };

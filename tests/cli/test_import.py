@@ -4,8 +4,8 @@ an offline run.
 
     test_import.py PROGRAM SOURCE_DIR
 
-MLflow is `mlflow-skinny` of PyPI, in the folder BUILD/mlflow; skipped where it is not there and PyPI cannot be reached. `wandb` likewise in
-BUILD/wandb, with REPRISE_TEST_WANDB=1 alone: it takes more than half a minute to install."""
+MLflow is `mlflow-skinny` of PyPI, in the folder BUILD/mlflow; skipped where it is not there and PyPI cannot be reached. `wandb` is in
+BUILD/wandb, and is installed with REPRISE_TEST_WANDB=1 alone: it takes more than half a minute to install."""
 
 import glob
 import json

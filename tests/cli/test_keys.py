@@ -80,7 +80,7 @@ EXCEPTIONS = [
      "llama mistral3", OF_SHARED),
     ("tensor", "blk.N.ffn_up.weight blk.N.ffn_up.bias blk.N.ffn_down.weight blk.N.ffn_down.bias",
      "granitemoe nemotron_h_moe", "of files without experts, which are those of granite and nemotron_h"),
-    ("tensor", "blk.N.ffn_gate.weight blk.N.ffn_gate.bias", "granitemoe", "likewise"),
+    ("tensor", "blk.N.ffn_gate.weight blk.N.ffn_gate.bias", "granitemoe", "of files without experts, which are those of granite"),
     ("tensor", "blk.N.ffn_up.bias blk.N.ffn_down.bias", "nomic-bert", "refused by name; the models have none"),
     ("tensor", "blk.N.nextn.eh_proj.weight", "nemotron_h nemotron_h_moe", OF_NEXT),
     ("tensor", "blk.N.nextn.enorm.weight blk.N.nextn.hnorm.weight blk.N.nextn.shared_head_norm.weight"

@@ -145,7 +145,7 @@ Test(split, wrong_parts_are_refused) {
     write_whole(in("renamed.gguf"), first, n);
     refuse("renamed.gguf", RP_E_FORMAT,
            "the file is the first of 3 parts: its name must end with -00001-of-00003.gguf, and those of the others "
-           "likewise");
+           "with their numbers");
     write_whole(in("n-00001-of-00004.gguf"), first, n);
     refuse("n-00001-of-00004.gguf", RP_E_FORMAT, "the file is the first of 3 parts");
     write_whole(in("lone-00001-of-00003.gguf"), first, n);

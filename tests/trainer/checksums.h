@@ -55,7 +55,7 @@ static inline char *value_in(char *bytes, size_t n, const char *key) {
     return at;
 }
 
-/* The data of a tensor likewise. */
+/* The data of a tensor, in the bytes of a file that has no damage; NULL without the tensor. */
 static inline char *data_in(char *bytes, size_t n, const char *name) {
     RpGgufFile *f;
     OK(rp_gguf_open_memory(bytes, n, "bytes", &f));

@@ -59,12 +59,14 @@ def quantize(data, qtype):
 
 
 class Tiny:
-    """One model: shape, weight types (matrices take them in turn) and seed. `keys`: further metadata {key: (kind, value)}, under
-    the architecture's prefix; `mla`: ranks and head sizes of latent attention (deepseek2); `delta`: gated delta nets, with a full
-    layer after each `interval` - 1 of them, and with "old" one input matrix; `nextn`: so many of the layers, the last ones, predict further tokens. Layers whose
-    element of `heads_kv` is 0 are recurrent: short convolutions with `taps` taps (lfm2), or selective scans of `ssm`. `latent`:
-    width of the experts. `joined_experts`: gate and up of all experts are one tensor. `ff_bias`: the dense feed-forward has biases. `shared_counted`: shared experts of ff_shared each. `scales`: matrices of layers have a number by
-    which products are multiplied, and one for activations; those of experts have one number for each expert."""
+    """One model: shape, weight types (matrices take them in turn) and seed. `keys` is further metadata {key: (kind, value)}, under
+    the architecture's prefix; `mla` has ranks and head sizes of latent attention (deepseek2). With `delta` the model has gated
+    delta nets, and a full layer after each `interval` - 1 of them; with "old" each has one input matrix. The last `nextn` layers
+    predict further tokens. Layers whose element of `heads_kv` is 0 are recurrent: they have short convolutions with `taps` taps
+    (lfm2), or selective scans of `ssm`. `latent` is the width of the experts. With `joined_experts` gate and up of all experts
+    are one tensor; with `ff_bias` the dense feed-forward has biases. There are `shared_counted` shared experts of `ff_shared`
+    each. With `scales` matrices of layers have a number by which products are multiplied, and one for activations; those of
+    experts have one number for each expert."""
 
     def __init__(self, name, arch, types, *, seed, embd=64, layers=2, heads=4, heads_kv=2, dim=16, ff=64, vocab=64, tied=False,
                  bias=False, qk_norm=False, keys=None, rope_factors=False, post_norm=False, experts=0, used=0, ff_expert=0,

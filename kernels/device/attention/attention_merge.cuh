@@ -1,6 +1,6 @@
 /* attention_merge.cuh - merges the splits of a row in ascending order. Splits a and b of maxima m and M:
  *
- *     new = max(m, M),   acc = acc_a * exp(m - new) + acc_b * exp(M - new),   sum likewise
+ *     new = max(m, M),   acc = acc_a * exp(m - new) + acc_b * exp(M - new),   sum by the same formula
  *
  * A sink is a split without values that comes first. Splits without positions are left out.
  *

@@ -1,5 +1,5 @@
-/* The blocks of an engine's cache: which prefixes are found, and which are dropped when blocks run out; likewise
- * recurrent states and the blocks of layers with a window. */
+/* The blocks of an engine's cache: which prefixes are found, and which are dropped when blocks run out; the
+ * same of recurrent states and of the blocks of layers with a window. */
 #include "tests/support/golden.h"
 
 #include "model/engine/blocks.h"
