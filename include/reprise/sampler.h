@@ -66,7 +66,8 @@ typedef struct RpSamplerParams {
     size_t             n_dry_breakers; /* 0 with dry_breakers not NULL: none */
     const RpTokenizer *tokenizer;      /* finds the tokens of the breakers; NULL: no breakers */
     const char        *samplers; /* the steps in another order, those not named are off: "top_k;top_p;temperature" of
-                                        * penalties, dry, top_n_sigma, top_k, typ_p, top_p, min_p, xtc, temperature */
+                                        * penalties, dry, top_n_sigma, top_k, typ_p, top_p, min_p, xtc, temperature, or
+                                        * other names of llama.cpp; its infill and adaptive_p are left out */
 } RpSamplerParams;
 
 typedef struct RpSampler RpSampler;
@@ -92,9 +93,10 @@ static inline RpSamplerParams rp_sampler_unset(void) {
 
 /* Sets what is unset in *params: to what the file recommends (general.sampling.temp, .top_k, .top_p, .min_p,
  * .penalty_repeat, .penalty_last_n, ..., of GGUF; generation_config.json with do_sample of a directory), else to the
- * default. Where the file has top_k, top_p or min_p but no temperature, it is 1, as transformers has it. said: receives
- * the values that came from the file, as "temperature 0.6, top_k 20", or "" if there are none; NULL is allowed.
- * RP_E_FORMAT names a key whose value is no number or outside of its range.
+ * default. Where the file has top_k, top_p or min_p but no temperature, it is 1, as transformers has it. `samplers` is
+ * unset if it is NULL; the text of general.sampling.sequence is borrowed from f. said: receives the values that came
+ * from the file, as "temperature 0.6, top_k 20", or "" if there are none; NULL is allowed. RP_E_FORMAT names a key
+ * whose value is of another type, outside of its range, or no order of steps.
  *
  *   RpSamplerParams p = rp_sampler_unset();
  *   p.temperature = 0.5f;                                           // this one is the caller's

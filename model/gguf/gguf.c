@@ -364,11 +364,21 @@ static RpStatus read_tensors(Cursor *c, uint64_t n) {
     return st;
 }
 
+/* Parameters of samplers borrow this text as a C string (rp_sampler_recommended). */
+static RpStatus keep_samplers(RpGgufFile *f) {
+    const RpGgufValue *v = rp_gguf_find(f, "general.sampling.sequence");
+    if (v == NULL || v->type != RP_GGUF_STRING) return RP_OK;
+    const RpGgufString text = rp_gguf_string_at(v, 0);
+    f->samplers             = strndup(text.ptr, text.len);
+    return f->samplers != NULL ? RP_OK : rp_fail(RP_E_NOMEM, "%s: out of memory", f->path);
+}
+
 static RpStatus read_file(RpGgufFile *f) {
     Cursor   c         = {.f = f};
     uint64_t n_tensors = 0, n_values = 0;
     RP_TRY(read_header(&c, &n_tensors, &n_values));
     RP_TRY(read_values(&c, n_values));
+    RP_TRY(keep_samplers(f));
     RP_TRY(read_tensors(&c, n_tensors));
     return rp_gguf_check_metadata(f);
 }
@@ -423,6 +433,7 @@ void rp_gguf_close(RpGgufFile *f) {
     free(f->parts.metadata);
     free(f->values);
     free(f->tensors);
+    free(f->samplers);
     free(f->vectors);
     free(f->value_index);
     free(f->tensor_index);

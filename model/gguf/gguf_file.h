@@ -45,6 +45,7 @@ struct RpGgufFile {
     int64_t              n_values;
     RpGgufTensor        *tensors;
     int64_t              n_tensors;
+    char                *samplers;        /* general.sampling.sequence with NUL behind it, or NULL; owned */
     float               *vectors;         /* of rp_gguf_widen_vectors; owned */
     uint32_t *value_index, *tensor_index; /* [slots]: number + 1, or 0: free; rp_hash of the name, linear probing */
     size_t    value_slots, tensor_slots;

@@ -247,6 +247,36 @@ static const Step steps[N_STEPS] = {
     {"",            true,  mirostat   }
 };
 
+/* Other names that llama.cpp has for the steps, and its steps that do nothing here: what they need is never set. */
+static const char *const other_names[][2] = {
+    {"top-k",       "top_k"      },
+    {"top-p",       "top_p"      },
+    {"nucleus",     "top_p"      },
+    {"min-p",       "min_p"      },
+    {"temp",        "temperature"},
+    {"typ",         "typ_p"      },
+    {"typ-p",       "typ_p"      },
+    {"typical",     "typ_p"      },
+    {"typical-p",   "typ_p"      },
+    {"infill",      ""           },
+    {"adaptive_p",  ""           },
+    {"adaptive-p",  ""           },
+    {"top-n-sigma", "top_n_sigma"},
+};
+
+/* Its number; MIROSTAT, whose name is empty: it is left out; N_STEPS: there is none. */
+static int8_t step_of(const char *name, size_t len) {
+    for (size_t k = 0; k < sizeof other_names / sizeof other_names[0]; k++) {
+        if (strlen(other_names[k][0]) != len || memcmp(other_names[k][0], name, len) != 0) continue;
+        name = other_names[k][1];
+        len  = strlen(name);
+        if (len == 0) return MIROSTAT;
+    }
+    int8_t i = 0;
+    while (i < MIROSTAT && (strlen(steps[i].name) != len || memcmp(steps[i].name, name, len) != 0)) i++;
+    return i < MIROSTAT ? i : N_STEPS;
+}
+
 int rp_chain_order(const char *text, int8_t order[MAX_STEPS], RpStatus *st) {
     int  n             = 0;
     bool seen[N_STEPS] = {false};
@@ -254,9 +284,8 @@ int rp_chain_order(const char *text, int8_t order[MAX_STEPS], RpStatus *st) {
     for (int8_t i = 0; text == NULL && i < MIROSTAT; i++) order[n++] = i;
     while (text != NULL && *text != '\0') {
         const size_t len = strcspn(text, ";");
-        int8_t       i   = 0;
-        while (i < MIROSTAT && (strlen(steps[i].name) != len || memcmp(steps[i].name, text, len) != 0)) i++;
-        if (i == MIROSTAT)
+        const int8_t i   = step_of(text, len);
+        if (i == N_STEPS)
             *st = rp_fail(RP_E_ARG,
                           "samplers: `%.*s` is none of penalties, dry, top_n_sigma, top_k, typ_p, top_p, min_p, xtc, "
                           "temperature",
@@ -264,9 +293,10 @@ int rp_chain_order(const char *text, int8_t order[MAX_STEPS], RpStatus *st) {
         else if (seen[i])
             *st = rp_fail(RP_E_ARG, "samplers: `%s` twice", steps[i].name);
         if (*st != RP_OK) return 0;
+        text += len + (text[len] == ';');
+        if (i == MIROSTAT) continue;
         seen[i]    = true;
         order[n++] = i;
-        text += len + (text[len] == ';');
     }
     return n;
 }

@@ -2,7 +2,8 @@
  * generation_config.json. */
 #include "base/argument.h"
 #include "base/sized.h"
-#include "reprise/sampler.h"
+#include "model/gguf/gguf_file.h"
+#include "model/sampler/chain.h"
 
 #include <float.h>
 #include <math.h>
@@ -78,6 +79,22 @@ static RpStatus find_temperature(const RpGgufFile *f, double *out) {
     return RP_OK;
 }
 
+/* The order of the steps; *said: the file gave it. Unset is NULL, as in the defaults. */
+static RpStatus find_order(const RpGgufFile *f, RpSamplerParams *p, bool *said) {
+    int8_t   order[MAX_STEPS];
+    RpStatus st;
+    char     why[256];
+    *said = p->samplers == NULL && f->samplers != NULL && f->samplers[0] != '\0';
+    if (p->samplers == NULL && f->samplers == NULL && rp_gguf_find(f, "general.sampling.sequence") != NULL)
+        return rp_fail(RP_E_FORMAT, "%s: general.sampling.sequence is no text", rp_gguf_path(f));
+    if (!*said) return RP_OK;
+    (void)rp_chain_order(f->samplers, order, &st);
+    snprintf(why, sizeof why, "%s", rp_last_error());
+    if (st != RP_OK) return rp_fail(RP_E_FORMAT, "%s: general.sampling.sequence: %s", rp_gguf_path(f), why);
+    p->samplers = f->samplers;
+    return RP_OK;
+}
+
 void rp_sampler_unset_sized(RpSamplerParams *out, size_t out_bytes) {
     RpSamplerParams p = rp_sampler_defaults();
     for (int i = 0; i < N_ROWS; i++) set(&p, i, rows[i].whole ? (double)INT32_MIN : (double)NAN);
@@ -103,6 +120,10 @@ RpStatus rp_sampler_recommended_sized(const RpGgufFile *f, RpSamplerParams *para
         set(&p, i, x);
         say(text, sizeof text, rows[i].name, x);
     }
+    bool ordered;
+    RP_TRY(find_order(f, &p, &ordered));
+    const size_t n = strlen(text);
+    if (ordered) snprintf(text + n, sizeof text - n, "%ssamplers %s", n > 0 ? ", " : "", p.samplers);
     rp_sized_out(params, params_bytes, &p, sizeof p);
     if (said != NULL && said_bytes > 0) snprintf(said, said_bytes, "%s", text);
     return RP_OK;

@@ -1,7 +1,7 @@
 /* The sampling that a model file recommends (rp_sampler_recommended). */
 #include "tests/support/gguf_writer.h"
 
-#include "reprise/sampler.h"
+#include "model/sampler/chain.h"
 #include "tests/support/case.h"
 
 #include <math.h>
@@ -12,7 +12,8 @@ typedef struct Row {
     double      x;
 } Row;
 
-static Bytes b; /* of the file that is open */
+static Bytes       b;            /* of the file that is open */
+static const char *text = "0.5"; /* its strings */
 
 static void close_file(RpGgufFile *f) {
     rp_gguf_close(f);
@@ -30,7 +31,7 @@ static RpGgufFile *file_of(const Row *rows, size_t n) {
         if (rows[i].type == RP_GGUF_F32)
             put_bytes(&b, &(float){(float)rows[i].x}, 4);
         else if (rows[i].type == RP_GGUF_STRING)
-            put_string(&b, "0.5");
+            put_string(&b, text);
         else
             put_bytes(&b, &(int32_t){(int32_t)rows[i].x}, 4);
     }
@@ -105,6 +106,64 @@ Test(recommended, steps_without_a_temperature_mean_1) {
     OK(rp_sampler_recommended(f, &p, NULL, 0));
     cr_expect_eq(p.temperature, 0.0f);
     close_file(f);
+}
+
+static RpGgufFile *file_with(const char *sequence) {
+    text          = sequence;
+    RpGgufFile *f = file_of(&(Row){"sequence", RP_GGUF_STRING, 0}, 1);
+    text          = "0.5";
+    return f;
+}
+
+/* llama.cpp takes names of both spellings, and reads the text unless the caller names an order. */
+Test(recommended, the_order_of_the_steps) {
+    static const char sequence[] = "penalties;top-k;infill;nucleus;typical;temp";
+    char              said[256];
+    RpSampler        *s;
+    RpGgufFile       *f = file_with(sequence);
+    RpSamplerParams   p = rp_sampler_unset();
+    OK(rp_sampler_recommended(f, &p, said, sizeof said));
+    cr_expect_str_eq(said, "samplers penalties;top-k;infill;nucleus;typical;temp");
+    cr_expect_str_eq(p.samplers, sequence);
+    OK(rp_sampler_new(&p, 8, &s));
+    rp_sampler_free(s);
+    p          = rp_sampler_unset();
+    p.samplers = "top_k";
+    OK(rp_sampler_recommended(f, &p, said, sizeof said));
+    cr_expect_str_eq(p.samplers, "top_k");
+    cr_expect_str_eq(said, "");
+    close_file(f);
+    f = file_with("");
+    p = rp_sampler_unset();
+    OK(rp_sampler_recommended(f, &p, said, sizeof said));
+    cr_expect_null(p.samplers);
+    close_file(f);
+}
+
+Test(recommended, other_names_of_steps) {
+    int8_t    other[MAX_STEPS], usual[MAX_STEPS];
+    RpStatus  st[2];
+    const int n = rp_chain_order("top-k;infill;nucleus;typical-p;top-n-sigma;min-p;adaptive_p;temp", other, &st[0]);
+    cr_expect_eq(n, rp_chain_order("top_k;top_p;typ_p;top_n_sigma;min_p;temperature", usual, &st[1]));
+    cr_assert(n == 6 && st[0] == RP_OK && st[1] == RP_OK, "%d", n);
+    cr_expect_arr_eq(other, usual, (size_t)n);
+}
+
+Test(recommended, orders_that_are_refused) {
+    static const char *const cases[][2] = {
+        {"top_k;best",  "m.gguf: general.sampling.sequence: samplers: `best` is none of penalties, dry, top_n_sigma,"},
+        {"top_k;top-k", "m.gguf: general.sampling.sequence: samplers: `top_k` twice"                                 },
+    };
+    RpGgufFile     *f = file_of(&(Row){"sequence", RP_GGUF_F32, 1}, 1);
+    RpSamplerParams p = rp_sampler_unset();
+    REFUSED(rp_sampler_recommended(f, &p, NULL, 0), RP_E_FORMAT, "m.gguf: general.sampling.sequence is no text");
+    close_file(f);
+    for (size_t i = 0; i < 2; i++) {
+        f = file_with(cases[i][0]);
+        p = rp_sampler_unset();
+        REFUSED(rp_sampler_recommended(f, &p, NULL, 0), RP_E_FORMAT, cases[i][1]);
+        close_file(f);
+    }
 }
 
 Test(recommended, minus_one_is_all) {

@@ -127,14 +127,15 @@ class Model(Handle):
         return Metadata(self, lib.rp_model_file(self))
 
     @property
-    def sampling(self) -> dict[str, float]:
+    def sampling(self) -> dict[str, float | str]:
         """The sampling that the model file recommends, by the names of the parameters, such as {"temperature": 0.6, "top_k": 20}:
         `model.generate(prompt, **model.sampling)`. It is empty if the file recommends nothing (rp_sampler_recommended)."""
         params, said = _c.RpSamplerParams(), ct.create_string_buffer(512)
         lib.rp_sampler_unset_sized(ct.byref(params), ct.sizeof(params))
         lib.rp_sampler_recommended_sized(lib.rp_model_file(self), ct.byref(params), ct.sizeof(params), said, len(said))
         names = [item.split(" ")[0] for item in said.value.decode().split(", ") if item]
-        return {name: getattr(params, name) for name in names}
+        values = {name: getattr(params, name) for name in names}
+        return {name: value.decode() if isinstance(value, bytes) else value for name, value in values.items()}
 
     @property
     def tensors(self) -> Tensors:
