@@ -30,9 +30,9 @@ check nn "$base|executor/pool\.h|nn/([a-z_]+/)?[a-z_]+\.h"
 check template "$base|template/[a-z_]+\.h"
 check grammar "$base|grammar/(schema/)?[a-z_]+\.h"
 check model/gguf "$base|model/gguf/[a-z_0-9]+\.h"
-check model/hf "$base|model/(gguf|hf)/[a-z_0-9]+\.h"
+check model/hf "$base|model/(gguf|hf|hf/tokenizer)/[a-z_0-9]+\.h"
 check model/tokenizer "$base|model/tokenizer/[a-z_0-9]+\.h"
-check model "$base|template/template\.h|model/([a-z_0-9]+/)?[a-z_0-9]+\.h"
+check model "$base|template/template\.h|model/([a-z_0-9]+/){0,2}[a-z_0-9]+\.h"
 check train "$base|model/([a-z_0-9]+/)?[a-z_0-9]+\.h|train/[a-z_0-9]+\.h"
 check manifest "$public|manifest/[a-z_]+\.h"
 check server/api "$public|server/api/[a-z_]+\.h"
@@ -116,7 +116,7 @@ folders=$(find . \( -path './.*' -o -path ./build -o -path ./models -o -name tar
     -o -name '*.rs' -o -name '*.cmake' \) -print | sed 's|^\./||; s|/*[^/]*$||' | sort -u)
 [ "$(echo "$folders" | wc -l)" -ge 100 ] || { echo "too few folders with sources found: $folders"; fail=1; }
 for folder in $folders; do
-    n=$(find "$folder" -maxdepth 1 -type f | wc -l)
+    n=$(find "$folder" -maxdepth 1 -type f ! -name py.typed | wc -l)
     [ "$n" -le 35 ] || { echo "$folder has $n files, must have at most 35"; fail=1; }
 done
 exit $fail

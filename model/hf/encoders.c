@@ -1,5 +1,5 @@
 /* Encoders: the keys of BERT and ModernBERT, and the words of BERT. */
-#include "model/hf/tokenizer.h"
+#include "model/hf/tokenizer/tokenizer.h"
 
 #include <string.h>
 

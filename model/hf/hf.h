@@ -11,10 +11,9 @@
  *     gemma.c          keys of Gemma                   encoders.c     keys and words of BERT
  *     mtp.c            layers that predict further tokens
  *     names.c          names of tensors                tensors.c      tensors that are mapped, and those that are made
- *     tokenizer.c      tokenizer.json -> tokenizer.* keys
- *     pipeline.c       its pre_tokenizer               expression.c   what PCRE2 reads otherwise than Onigmo
- *     normalize.c      its normalizer                  contents.c     what is in directories that are no model
- *     origin.c         these names in errors           open.c         all of it */
+ *     tokenizer/       tokenizer.json -> tokenizer.* keys
+ *     origin.c         these names in errors           contents.c     what is in directories that are no model
+ *     open.c           all of it */
 #ifndef MODEL_HF_HF_H
 #define MODEL_HF_HF_H
 

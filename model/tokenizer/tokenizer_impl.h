@@ -173,7 +173,7 @@ RP_NODISCARD RpStatus rp_tokenizer_add_join(RpTokenizer *tk, uint32_t a, uint32_
 
 /* Compiles the expressions of a pre-tokenizer. RP_E_UNSUPPORTED for a name that is not in the table. */
 RP_NODISCARD RpStatus rp_pretokenizer_new(const char *name, Pretokenizer **out, bool *ignore_merges, bool *add_bos);
-/* The same with the expressions of a file, strings of tokenizer.hf.expressions (model/hf/tokenizer.h). */
+/* The same with the expressions of a file, strings of tokenizer.hf.expressions (model/hf/tokenizer/tokenizer.h). */
 RP_NODISCARD RpStatus rp_pretokenizer_of_file(const RpGgufFile *f, const RpGgufValue *expressions, Pretokenizer **out);
 void                  rp_pretokenizer_free(Pretokenizer *s);
 

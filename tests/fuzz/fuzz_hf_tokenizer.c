@@ -1,6 +1,6 @@
 /* Fuzz target: any text as tokenizer.json, for a vocabulary of up to 2048 tokens. A tokenizer that it becomes
  * encodes texts, and its ids are those of its vocabulary. */
-#include "model/hf/tokenizer.h"
+#include "model/hf/tokenizer/tokenizer.h"
 #include "reprise/tokenizer.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* Expressions of a pre-tokenizer are written for Onigmo in the syntax of Ruby, and run by PCRE2. What both read in
  * two ways is refused; what PCRE2 does not compile at all is no concern of this file. */
-#include "model/hf/tokenizer.h"
+#include "model/hf/tokenizer/tokenizer.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* Tokens by their text, and the refusal of parts of tokenizer.json (tokenizer.h). */
-#include "model/hf/tokenizer.h"
+#include "model/hf/tokenizer/tokenizer.h"
 
 #include <string.h>
 

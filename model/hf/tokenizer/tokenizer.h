@@ -14,8 +14,8 @@
  *     end_tokens      u32: all tokens that end a reply
  *
  * What the library does not do is refused by its name in tokenizer.json. */
-#ifndef MODEL_HF_TOKENIZER_H
-#define MODEL_HF_TOKENIZER_H
+#ifndef MODEL_HF_TOKENIZER_TOKENIZER_H
+#define MODEL_HF_TOKENIZER_TOKENIZER_H
 
 #include "model/hf/hf.h"
 

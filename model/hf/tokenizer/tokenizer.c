@@ -1,5 +1,5 @@
 /* The vocabulary of tokenizer.json: model, added tokens and merges (tokenizer.h). */
-#include "model/hf/tokenizer.h"
+#include "model/hf/tokenizer/tokenizer.h"
 
 #include "base/hash.h"
 

@@ -1,5 +1,5 @@
 /* pre_tokenizer and post_processor of tokenizer.json (tokenizer.h). */
-#include "model/hf/tokenizer.h"
+#include "model/hf/tokenizer/tokenizer.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* Special tokens and the chat template: tokenizer_config.json, generation_config.json, config.json,
  * chat_template.jinja. */
-#include "model/hf/tokenizer.h"
+#include "model/hf/tokenizer/tokenizer.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* normalizer of tokenizer.json (tokenizer.h). Prepend and Replace with U+2581 belong to the kind of the vocabulary, all
  * other steps become tokenizer.hf.normalizers. */
-#include "model/hf/tokenizer.h"
+#include "model/hf/tokenizer/tokenizer.h"
 
 #include <stdlib.h>
 #include <string.h>
