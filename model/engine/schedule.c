@@ -301,9 +301,9 @@ static bool is_old(const RpEngine *e, const RunTime *t) {
 }
 
 /* The longest runner of prompts, up to that of n columns, that takes no longer than step_ms beside `other` seconds. One
- * that is not known is tried if those before it are fast enough. The first one that is too slow is tried again when
- * its time is old. At least the runner of one token of a prompt beside
- * `in_runner` columns: a prompt never waits for all replies. */
+ * that is not known is tried if those before it are fast enough. The first one that is too slow is tried again when its
+ * time is old. At least the runner of one token of a prompt beside `in_runner` columns: a prompt never waits for all
+ * replies. */
 static int longest_in_time(const RpEngine *e, int32_t in_runner, int32_t n, double other) {
     const int least = rp_engine_find_runner(e->runners, e->prompts, in_runner + 1),
               most  = rp_engine_find_runner(e->runners, e->prompts, n);
