@@ -33,7 +33,11 @@ static RpStatus windows(const HfModel *m) {
     bool       window[HF_MAX_LAYERS];
     char       key[128];
     const bool modern_bert = m->family->keys == rp_hf_modern_bert_keys;
-    RP_TRY(rp_hf_copy_count(m, modern_bert ? "local_attention" : "sliding_window", "attention.sliding_window"));
+    uint32_t   length;
+    RP_TRY(rp_hf_count(m, modern_bert ? "local_attention" : "sliding_window",
+                       m->family->window_unless_null ? 0.0 : (double)NAN, &length));
+    if (length == 0 && m->family->window_unless_null) return RP_OK;
+    rp_hf_put_u32(m, "attention.sliding_window", length);
     RP_TRY(rp_hf_windows(m, window));
     rp_gguf_put_array(m->out, rp_hf_key(m, "attention.sliding_window_pattern", key, sizeof key), RP_GGUF_BOOL,
                       (uint64_t)m->n_layer);

@@ -77,3 +77,19 @@ RpStatus rp_hf_glm4_moe_keys(HfModel *m) {
     m->qk_norm    = qk_norm;
     return RP_OK;
 }
+
+RpStatus rp_hf_dots1_keys(HfModel *m) {
+    bool norm;
+    RP_TRY(rp_hf_copy_count(m, "n_routed_experts", "expert_count"));
+    RP_TRY(rp_hf_copy_count(m, "num_experts_per_tok", "expert_used_count"));
+    RP_TRY(rp_hf_copy_count(m, "n_shared_experts", "expert_shared_count"));
+    RP_TRY(rp_hf_copy_count(m, "moe_intermediate_size", "expert_feed_forward_length"));
+    RP_TRY(rp_hf_copy_count(m, "first_k_dense_replace", "leading_dense_block_count"));
+    RP_TRY(rp_hf_copy_count(m, "n_group", "expert_group_count"));
+    RP_TRY(rp_hf_copy_count(m, "topk_group", "expert_group_used_count"));
+    RP_TRY(rp_hf_copy_number(m, "routed_scaling_factor", 1.0, "expert_weights_scale"));
+    RP_TRY(rp_hf_flag(m, m->text, "norm_topk_prob", false, &norm));
+    rp_hf_put_bool(m, "expert_weights_norm", norm);
+    rp_hf_put_u32(m, "expert_gating_func", 2); /* a sigmoid */
+    return RP_OK;
+}

@@ -32,6 +32,17 @@ static const HfName olmo2_names[] = {
     {NULL,                         NULL                 }
 };
 
+static const HfName seed_oss_names[] = {
+    {"post_attention_layernorm", "post_attention_norm"},
+    {NULL,                       NULL                 }
+};
+
+static const HfName hunyuan_names[] = {
+    {"self_attn.query_layernorm", "attn_q_norm"},
+    {"self_attn.key_layernorm",   "attn_k_norm"},
+    {NULL,                        NULL         }
+};
+
 static const HfName phi3_names[] = {
     {"self_attn.qkv_proj", "attn_qkv"},
     {"mlp.gate_up_proj",   "ffn_up"  },
@@ -286,8 +297,11 @@ static const HfDefault gemma4_unified_defaults[] = {
 static const HfDefault gemma_defaults[]   = {
     {"rope_theta", 1e6}, {"vocab_size", 262208}, {"max_position_embeddings", 131072}, {"num_attention_heads", 8},
     {"num_key_value_heads", 4}, {"head_dim", 256}, {"sliding_window", 4096}, {NULL, 0}};
+static const HfDefault exaone4_defaults[] = {{"rms_norm_eps", 1e-5}, {"sliding_window", 4096}, {"sliding_window_pattern", 4}, {NULL, 0}};
+static const HfDefault cohere2_defaults[] = {{"layer_norm_eps", 1e-5}, {"sliding_window", 4096}, {"sliding_window_pattern", 4}, {NULL, 0}};
+static const HfDefault dots1_defaults[]   = {{"first_k_dense_replace", 0}, {"n_group", 1}, {"topk_group", 1}, {NULL, 0}};
 static const HfDefault smollm3_defaults[] = {{"rope_theta", 2e6}, {NULL, 0}};
-static const HfDefault olmo2_defaults[]   = {{"rms_norm_eps", 1e-5}, {NULL, 0}}; /* also of OLMoE and Phi 3 */
+static const HfDefault olmo2_defaults[]   = {{"rms_norm_eps", 1e-5}, {NULL, 0}}; /* also of OLMoE, Phi 3 and Hunyuan */
 static const HfDefault olmo3_defaults[]   = {{"rope_theta", 5e5}, {"rms_norm_eps", 1e-5}, {"sliding_window", 4096},
                                              {"sliding_window_pattern", 4}, {NULL, 0}};
 static const HfDefault glm4_defaults[]    = {{"partial_rotary_factor", 0.5}, {"rms_norm_eps", 1.5625e-7},
@@ -377,6 +391,15 @@ const HfFamily rp_hf_families[] = {
      .defaults = olmo3_defaults},
     {.name = "Phi3ForCausalLM", .arch = "phi3", .activation = "silu", .names = phi3_names, .window_unless_null = true,
      .defaults = olmo2_defaults},
+    {.name = "SeedOssForCausalLM", .arch = "seed_oss", .activation = "silu", .names = seed_oss_names, .defaults = qwen3_defaults},
+    {.name = "Exaone4ForCausalLM", .arch = "exaone4", .activation = "silu", .names = olmo2_names, .windows = true,
+     .window_unless_null = true, .defaults = exaone4_defaults},
+    {.name = "Cohere2ForCausalLM", .arch = "cohere2", .activation = "silu", .eps_key = "layer_norm_eps", .tied = true, .windows = true,
+     .keys = rp_hf_cohere2_keys, .defaults = cohere2_defaults},
+    {.name = "HunYuanDenseV1ForCausalLM", .arch = "hunyuan-dense", .activation = "silu", .names = hunyuan_names,
+     .keys = rp_hf_hunyuan_keys, .defaults = olmo2_defaults},
+    {.name = "Dots1ForCausalLM", .arch = "dots1", .activation = "silu", .names = deepseek_names, .keys = rp_hf_dots1_keys,
+     .defaults = dots1_defaults},
     {.name = "Glm4ForCausalLM", .arch = "glm4", .activation = "silu", .names = glm4_names, .defaults = glm4_defaults},
     {.name = "Glm4MoeForCausalLM", .arch = "glm4moe", .mtp = HF_MTP_LAYERS, .activation = "silu", .names = glm4moe_names, .keys = rp_hf_glm4_moe_keys,
      .defaults = glm4moe_defaults},

@@ -111,7 +111,8 @@ typedef struct HfFamily {
     bool  hybrid;                 /* some layers have no heads: `keys` puts attention.head_count_kv */
     bool  own_length;             /* `keys` puts feed_forward_length */
     bool  rotary_dim;             /* config.json may say how many elements of a head rotate, not which part */
-    bool  window_unless_null;     /* sliding_window alone switches the window on; use_sliding_window is no key */
+    bool  window_unless_null;     /* sliding_window alone switches the window on; use_sliding_window is no key. With
+                                     `windows`: null means that no layer has one */
     RpStatus (*keys)(HfModel *m); /* keys of the family alone; or NULL */
     RpStatus (*heads)(HfModel *m, uint32_t *rope_dim); /* puts the keys of heads; NULL: they are those of most */
 } HfFamily;
@@ -188,6 +189,9 @@ RP_NODISCARD RpStatus rp_hf_qwen2_moe_keys(HfModel *m);
 RP_NODISCARD RpStatus rp_hf_olmoe_keys(HfModel *m);
 RP_NODISCARD RpStatus rp_hf_glm4_moe_keys(HfModel *m);
 RP_NODISCARD RpStatus rp_hf_qwen3_vl_moe_keys(HfModel *m);
+RP_NODISCARD RpStatus rp_hf_dots1_keys(HfModel *m);
+RP_NODISCARD RpStatus rp_hf_cohere2_keys(HfModel *m);
+RP_NODISCARD RpStatus rp_hf_hunyuan_keys(HfModel *m);
 RP_NODISCARD RpStatus rp_hf_qwen2_vl_keys(HfModel *m);
 RP_NODISCARD RpStatus rp_hf_qwen3_vl_keys(HfModel *m);
 RP_NODISCARD RpStatus rp_hf_delta_keys(HfModel *m);
@@ -195,6 +199,8 @@ RP_NODISCARD RpStatus rp_hf_delta_moe_keys(HfModel *m);
 RP_NODISCARD RpStatus rp_hf_gemma_keys(HfModel *m);
 RP_NODISCARD RpStatus rp_hf_gemma2_keys(HfModel *m);
 RP_NODISCARD RpStatus rp_hf_gemma3_keys(HfModel *m);
+bool                  rp_hf_gemma_is_bidirectional(const HfModel *m);
+RP_NODISCARD RpStatus rp_hf_gemma_embedding_keys(HfModel *m);
 RP_NODISCARD RpStatus rp_hf_gemma4_keys(HfModel *m);
 RP_NODISCARD RpStatus rp_hf_gemma4_assistant_keys(HfModel *m);
 RP_NODISCARD RpStatus rp_hf_gemma4_heads(HfModel *m, uint32_t *rope_dim);

@@ -235,6 +235,13 @@ RpStatus rp_hf_delta_keys(HfModel *m) {
     return strcmp(m->family->arch, "qwen3next") == 0 ? RP_OK : rope_sections(m, (const int32_t[]){11, 11, 10, 0});
 }
 
+RpStatus rp_hf_cohere2_keys(HfModel *m) {
+    RP_TRY(rp_hf_copy_number(m, "layer_norm_eps", 1e-5, "attention.layer_norm_epsilon"));
+    return rp_hf_copy_number(m, "logit_scale", 0.0625, "logit_scale");
+}
+
+RpStatus rp_hf_hunyuan_keys(HfModel *m) { return rp_hf_never(m, "use_cla", "keys and values of another layer"); }
+
 RpStatus rp_hf_qwen2_vl_keys(HfModel *m) { return rope_sections(m, (const int32_t[]){16, 24, 24, 0}); }
 RpStatus rp_hf_qwen3_vl_keys(HfModel *m) { return rope_sections(m, (const int32_t[]){24, 20, 20, 0}); }
 

@@ -242,6 +242,20 @@ const JsonNode *rp_hf_rope_object(const HfModel *m) {
     return newer == NULL || (older != NULL && (older->type != JSON_OBJECT || older->n > 0)) ? older : newer;
 }
 
+/* Hunyuan: a fixed alpha stretches the base, beside the type dynamic. */
+static RpStatus stretch_base(const HfModel *m, const JsonNode *scaling, uint32_t head_dim, double *base) {
+    double       alpha;
+    const double d = head_dim;
+    if (m->family->keys != rp_hf_hunyuan_keys || !rp_json_is(&m->config, rp_hf_rope_type(m, scaling), "dynamic"))
+        return RP_OK;
+    RP_TRY(rp_hf_number(m, scaling, "alpha", 0.0, &alpha));
+    if (alpha == 0.0) return RP_OK;
+    if (!(alpha >= 1.0) || head_dim <= 2)
+        return rp_fail(RP_E_FORMAT, "%s: alpha is %g for heads of %u", m->config.path, alpha, head_dim);
+    *base *= pow(alpha, d / (d - 2.0));
+    return RP_OK;
+}
+
 /* *full: the object of a model with one kind of layers, or of its layers without a window; NULL: there is none. */
 static RpStatus rope_objects(const HfModel *m, const JsonNode **full, const JsonNode **window) {
     const JsonNode *newer = rp_hf_value(m, "rope_parameters"), *one = rp_hf_rope_object(m);
@@ -297,6 +311,7 @@ RpStatus rp_hf_rope(HfModel *m, uint32_t head_dim, uint32_t n_trained) {
     RP_TRY(rp_hf_number(m, full, "rope_theta", base, &base));
     if (window == NULL && bases.window == NULL) window_base = base;
     RP_TRY(rp_hf_number(m, window, "rope_theta", window_base, &window_base));
+    RP_TRY(stretch_base(m, full, head_dim, &base));
     rp_hf_put_f32(m, "rope.freq_base", base);
     if (m->family->windows) rp_hf_put_f32(m, "rope.freq_base_swa", window_base);
     const JsonNode *type = rp_hf_rope_type(m, window);

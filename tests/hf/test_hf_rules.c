@@ -36,6 +36,11 @@ Test(hf_rules, layers_and_heads) {
         "layer_types is not a list of 6 texts");
     unsupported("hf/gemma3", "\"sliding_attention\",", "\"chunked_attention\",",
                 "layer_types: a layer that is neither sliding_attention nor full_attention is not supported");
+    unsupported("hf/exaone4", "\"LLLG\"", "\"LLXG\"",
+                "sliding_window_pattern: a layer that is neither L nor G is not supported");
+    bad("hf/hunyuan", "\"alpha\": 8.0", "\"alpha\": 0.5", "alpha is 0.5 for heads of 16");
+    unsupported("hf/hunyuan", "\"model_type\"", "\"use_cla\": true, \"model_type\"",
+                "use_cla: keys and values of another layer is not supported");
     bad("hf/glm4", "\"partial_rotary_factor\": 0.5", "\"partial_rotary_factor\": 1.5", "partial_rotary_factor is 1.5");
 }
 

@@ -141,6 +141,15 @@ MODELS = {
     "qwen3vl-moe-published": ("Qwen3VLMoe", dict(MOE, head_dim=16, rope_parameters=dict(MROPE, mrope_section=[4, 2, 2])), torch.bfloat16, None,
                               "transposed"),
     "qwen2vl-older": ("Qwen2VL", dict(rope_parameters=dict(MROPE, mrope_section=[1, 2, 1])), torch.bfloat16, None, "older"),
+    "seed_oss": ("SeedOss", dict(head_dim=16), torch.bfloat16, None, None),
+    "exaone4": ("Exaone4", dict(num_hidden_layers=4, sliding_window=5, rope_parameters=LLAMA3), torch.float32, None, "letters"),
+    "exaone4-full": ("Exaone4", dict(num_hidden_layers=4, sliding_window=None, layer_types=["full_attention"] * 4, tie_word_embeddings=True),
+                     torch.bfloat16, None, None),
+    "cohere2": ("Cohere2", dict(num_hidden_layers=4, sliding_window=5, tie_word_embeddings=True, pad_token_id=0), torch.bfloat16, None, None),
+    "hunyuan": ("HunYuanDenseV1", dict(head_dim=16, pad_token_id=0, rope_parameters=dict(rope_type="dynamic", rope_theta=10000.0, alpha=8.0, factor=1.0)),
+                torch.bfloat16, None, None),
+    "dots1": ("Dots1", dict(n_routed_experts=8, num_experts_per_tok=2, moe_intermediate_size=24, n_shared_experts=2, n_group=4, topk_group=2,
+                            first_k_dense_replace=1, num_hidden_layers=3, routed_scaling_factor=1.5, norm_topk_prob=True), torch.float32, None, None),
 }
 
 
@@ -235,6 +244,13 @@ def as_older(directory):
     (directory / "config.json").write_text(json.dumps(config | text, indent=2) + "\n")
 
 
+def with_letters(directory):
+    """Rewrites config.json as the published files of EXAONE 4.0 have it: letters say which layers have a window."""
+    config = json.loads((directory / "config.json").read_text())
+    letters = "".join("G" if kind == "full_attention" else "L" for kind in config.pop("layer_types"))
+    (directory / "config.json").write_text(json.dumps(config | {"sliding_window_pattern": letters}, indent=2) + "\n")
+
+
 def transpose_experts(directory):
     """Rewrites the file of a directory as the published files of Qwen3-VL have it: [experts, columns, rows]."""
     path = directory / "model.safetensors"
@@ -265,6 +281,8 @@ def make(name, directory, seed):
         join_experts(directory)
     elif quantization == "older":
         as_older(directory)
+    elif quantization == "letters":
+        with_letters(directory)
     elif quantization == "transposed":
         transpose_experts(directory)
     elif quantization and quantization != "images":
