@@ -553,7 +553,7 @@ def models():
     exaone = dict(qk_norm=True, post_norm=True, embd=32, ff=32, heads=2)
     yield Tiny("exaone4-f32", "exaone4", [Q.F32], seed=550, rope_factors=True, tied=True, **exaone)
     yield Tiny("exaone4-mix", "exaone4", MIX_32, seed=551, **exaone | dict(embd=64, ff=64, heads=4))
-    yield Tiny("exaone4-window", "exaone4", [Q.Q4_0], seed=552, layers=64, keys={"attention.sliding_window": ("uint32", 8)},
+    yield Tiny("exaone4-window", "exaone4", [Q.F16], seed=552, layers=64, keys={"attention.sliding_window": ("uint32", 8)},
                **exaone | dict(heads_kv=1, vocab=48))
     # attention and feed-forward read one norm
     cohere = {"attention.sliding_window": ("uint32", 8), "logit_scale": ("float32", 0.25), "rope.scaling.type": ("string", "none")}
@@ -692,7 +692,7 @@ def expert_models():
                choice_bias=True, keys=ling | groups | {"expert_shared_count": ("uint32", 1)}, **many | dict(used=4), **mix)
     yield Tiny("hunyuan-moe-f32", "hunyuan-moe", [Q.F32], seed=520, qk_norm=True, ff_shared=64, tied=True,
                **few | dict(heads=2, ff=32))
-    yield Tiny("hunyuan-moe-mix", "hunyuan-moe", MIX_32, seed=521, qk_norm=True, ff_shared=32, **many | dict(ff=32), **mix)
+    yield Tiny("hunyuan-moe-mix", "hunyuan-moe", MIX_32, seed=522, qk_norm=True, ff_shared=32, **many | dict(ff=32), **mix)
 
     # the last layer predicts the token after the next, and is not run
     glm = {"rope.dimension_count": ("uint32", 8), "expert_gating_func": ("uint32", 2), "expert_weights_norm": ("bool", True),
