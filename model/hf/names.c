@@ -258,12 +258,19 @@ static void add_rows(const HfName *rows, size_t n, RpGgufString name, char out[H
     }
 }
 
+/* Whether a name outside of layers may be one of the family: encoders and Nemotron have prefixes of their own. */
+static bool may_have(const HfFamily *f, const char *hf) {
+    const bool model = strncmp(hf, "model.", 6) == 0, backbone = strncmp(hf, "backbone.", 9) == 0;
+    if (strncmp(f->arch, "nemotron", 8) == 0) return backbone || strcmp(hf, "lm_head.weight") == 0;
+    return !backbone && (f->encoder ? !model : strncmp(hf, "embeddings.", 11) != 0);
+}
+
 bool rp_hf_name_of(const HfFamily *f, RpGgufString name, char out[HF_NAME_BYTES]) {
     RpGgufString s = name;
     int32_t      layer;
     out[0] = '\0';
     for (size_t i = 0; i < COUNT(outside); i++)
-        if (is(name, outside[i].gguf)) add_name(out, outside[i].hf, "");
+        if (is(name, outside[i].gguf) && may_have(f, outside[i].hf)) add_name(out, outside[i].hf, "");
     if (out[0] != '\0' || !take(&s, "blk.") || !take_number(&s, &layer)) return out[0] != '\0';
     for (const HfPart *p = f->parts; p != NULL && p->hf != NULL && out[0] == '\0'; p++)
         if (is(s, p->gguf)) add_name(out, p->hf, "");

@@ -51,12 +51,6 @@ static RpStatus hand_over(HfModel *m, RpGgufFile *f) {
     return RP_OK;
 }
 
-RpStatus rp_hf_open_shards(HfModel *m) {
-    if (m->has_shards) return RP_OK;
-    m->has_shards = true;
-    return rp_hf_shards_open(&m->dir, m->dense, m->n_dense, m->copy, &m->shards);
-}
-
 static RpStatus open_directory(HfModel *m, RpGgufFile **out) {
     RP_TRY(read_texts(m));
     RP_TRY(read_metadata(m, out));

@@ -126,7 +126,7 @@ static RpStatus yarn(HfModel *m, const JsonNode *scaling, uint32_t head_dim, uin
         rp_hf_put_f32(m, "rope.scaling.yarn_beta_slow", y.slow);
         rp_hf_put_f32(m, "rope.scaling.yarn_log_multiplier", 0.1 * all);
         /* the magnitude of mistral4 is usual / yarn_magnitude(all) */
-        if (m->family->keys == rp_hf_mistral4_keys)
+        if (strcmp(m->family->arch, "mistral4") == 0)
             rp_hf_put_f32(m, "rope.scaling.attn_factor", yarn_magnitude(y.factor, all) / usual);
         return RP_OK;
     }
@@ -223,7 +223,7 @@ static RpStatus scaling_of(HfModel *m, const JsonNode *scaling, uint32_t head_di
     /* the dynamic scaling begins behind max_position_embeddings, where no session goes */
     if (rp_json_is(&m->config, type, "default") || rp_json_is(&m->config, type, "dynamic")) return RP_OK;
     /* of older files of Qwen2-VL: sections without scaling */
-    if (rp_json_is(&m->config, type, "mrope") && m->family->keys == rp_hf_qwen2_vl_keys) return RP_OK;
+    if (rp_json_is(&m->config, type, "mrope") && strcmp(m->family->arch, "qwen2vl") == 0) return RP_OK;
     if (rp_json_is(&m->config, type, "linear")) return linear(m, scaling, n_trained);
     if (is_longrope(m, type)) return longrope(m, scaling, head_dim, n_trained);
     if (rp_json_is(&m->config, type, "yarn")) return yarn(m, scaling, head_dim, n_trained, base);
@@ -246,7 +246,7 @@ const JsonNode *rp_hf_rope_object(const HfModel *m) {
 static RpStatus stretch_base(const HfModel *m, const JsonNode *scaling, uint32_t head_dim, double *base) {
     double       alpha;
     const double d = head_dim;
-    if (m->family->keys != rp_hf_hunyuan_keys || !rp_json_is(&m->config, rp_hf_rope_type(m, scaling), "dynamic"))
+    if (strncmp(m->family->arch, "hunyuan", 7) != 0 || !rp_json_is(&m->config, rp_hf_rope_type(m, scaling), "dynamic"))
         return RP_OK;
     RP_TRY(rp_hf_number(m, scaling, "alpha", 0.0, &alpha));
     if (alpha == 0.0) return RP_OK;

@@ -2,6 +2,7 @@
 #include "model/hf/shards.h"
 
 #include "model/gguf/gguf_file.h"
+#include "model/hf/hf.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -168,4 +169,10 @@ void rp_hf_shards_free(HfShards *s) {
     free(s->files);
     free(s->tensors);
     *s = (HfShards){0};
+}
+
+RpStatus rp_hf_open_shards(HfModel *m) {
+    if (m->has_shards) return RP_OK;
+    m->has_shards = true;
+    return rp_hf_shards_open(&m->dir, m->dense, m->n_dense, m->copy, &m->shards);
 }

@@ -60,8 +60,6 @@ EXCEPTIONS = [
      "the rows of token_embd.weight say it; families with experts read it to know GLM-4.7 Flash"),
     ("key", "general.file_type", "all", "llama.cpp prints it"),
     ("key", "general.name", "all", "of a wrong type it is ignored; it tells the tokenizers of Phi 3"),
-    ("key", "general.sampling.sequence", "all",
-     "no known generation_config.json has it; RpSamplerParams.samplers names the order"),
     ("key", "general.tensor_extra.name general.tensor_extra.prec_a4", "all",
      "tensors that llama.cpp does not multiply with activations of 4 bits; there are none of these here"),
     ("key", "tokenizer.ggml.mask_token_id tokenizer.ggml.padding_token_id", "all", "no text gets these tokens"),

@@ -253,8 +253,7 @@ Test(hf_files, bad_configurations) {
     refuse_config("\"hidden_size\": 32", "\"hidden_size\": 1e999", RP_E_FORMAT, "hidden_size is no finite number");
     refuse_config("\"hidden_size\": 32", "\"hidden_size\": \"32\"", RP_E_FORMAT, "hidden_size is no finite number");
     refuse_config("\"hidden_size\": 32", "\"hidden_size\": 64", RP_E_SHAPE,
-                  "must be [64,any] (model.embed_tokens.weight or backbone.embeddings.weight or "
-                  "embeddings.word_embeddings.weight)");
+                  "must be [64,any] (model.embed_tokens.weight)");
     refuse_config("\"hidden_size\": 32,", "\"hidden_size\": 32, \"hidden_size\": 32,", RP_E_FORMAT,
                   "\"hidden_size\" occurs twice");
     refuse_config("\"num_attention_heads\": 4", "\"num_attention_heads\": 0", RP_E_FORMAT, "num_attention_heads is 0");

@@ -2,6 +2,7 @@
  * two ways is refused; what PCRE2 does not compile at all is no concern of this file. */
 #include "model/hf/tokenizer/tokenizer.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* The character at i, '\0' behind the end. */
@@ -73,4 +74,17 @@ const char *rp_hf_expression_differs(RpGgufString s) {
         if (c != '\\' && c != '[') i++;
     }
     return NULL;
+}
+
+RpStatus rp_hf_escaped(const HfVocabulary *v, RpGgufString s, RpGgufString *out) {
+    char  *p = malloc(2 * s.len + 1);
+    size_t n = 0;
+    if (p == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory", v->j->path);
+    for (size_t i = 0; i < s.len; i++) {
+        const unsigned char c = (unsigned char)s.ptr[i];
+        if (c < 0x80 && strchr("\\^$.|?*+()[]{}&-#", (char)c) != NULL && c != '\0') p[n++] = '\\';
+        p[n++] = (char)c;
+    }
+    *out = (RpGgufString){p, n};
+    return RP_OK;
 }

@@ -28,18 +28,6 @@ static bool flag(const HfVocabulary *v, const JsonNode *object, const char *name
     return x != NULL && x->type != JSON_NULL ? x->type == JSON_TRUE : fallback;
 }
 
-HfParts rp_hf_parts(const HfVocabulary *v, const char *name, const char *list) {
-    const JsonNode *x = rp_json_get(v->j, v->j->nodes, name);
-    if (x == NULL || x->type != JSON_OBJECT) return (HfParts){NULL, NULL};
-    if (!rp_json_is(v->j, rp_json_get(v->j, x, "type"), "Sequence")) return (HfParts){NULL, x};
-    const JsonNode *all = rp_json_get(v->j, x, list);
-    return (HfParts){all, rp_json_first(v->j, all)};
-}
-
-void rp_hf_next_part(const HfVocabulary *v, HfParts *p) {
-    p->part = p->list != NULL ? rp_json_next(v->j, p->list, p->part) : NULL;
-}
-
 /* ---- pre_tokenizer ---- */
 
 static RpStatus add(const HfVocabulary *v, Expressions *e, RpGgufString text, bool dropped) {
@@ -52,19 +40,6 @@ static RpStatus add(const HfVocabulary *v, Expressions *e, RpGgufString text, bo
                        (int)(text.len < 96 ? text.len : 96), text.ptr, differs);
     e->texts[e->n]     = text;
     e->dropped[e->n++] = dropped;
-    return RP_OK;
-}
-
-RpStatus rp_hf_escaped(const HfVocabulary *v, RpGgufString s, RpGgufString *out) {
-    char  *p = malloc(2 * s.len + 1);
-    size_t n = 0;
-    if (p == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory", v->j->path);
-    for (size_t i = 0; i < s.len; i++) {
-        const unsigned char c = (unsigned char)s.ptr[i];
-        if (c < 0x80 && strchr("\\^$.|?*+()[]{}&-#", (char)c) != NULL && c != '\0') p[n++] = '\\';
-        p[n++] = (char)c;
-    }
-    *out = (RpGgufString){p, n};
     return RP_OK;
 }
 
