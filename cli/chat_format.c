@@ -17,8 +17,9 @@ static RpStatus open_file(const RpModel *m, const char *path, ChatFormat *out) {
 RpStatus cli_chat_format_open(const RpModel *m, const char *name, bool none, ChatFormat *out) {
     static const char bare[] = "{% for m in messages %}{{ m.content }}{% endfor %}";
     if (rp_model_info(m)->bidirectional)
-        return rp_fail(RP_E_UNSUPPORTED, "%s makes embeddings of texts (reprise embed): it has no next token",
-                       rp_model_info(m)->arch);
+        return rp_fail(RP_E_UNSUPPORTED, "%s makes %s: it has no next token", rp_model_info(m)->arch,
+                       rp_model_info(m)->pooling == RP_POOLING_RANK ? "scores of texts (reprise rerank)"
+                                                                    : "embeddings of texts (reprise embed)");
     out->name = none ? "no" : name != NULL ? name : "the model's";
     if (none && (out->source = strdup(bare)) == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a template");
     if (none) return rp_chat_template_new(rp_model_tokenizer(m), "no template", bare, sizeof bare - 1, &out->program);

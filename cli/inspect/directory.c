@@ -85,7 +85,7 @@ static bool read_shape(const json_t *shape, int64_t ne[RP_MAX_DIMS]) {
     for (int i = 0; i < RP_MAX_DIMS; i++) ne[i] = 1;
     for (size_t i = 0; i < n; i++) {
         const json_int_t size = json_integer_value(json_array_get(shape, n - 1 - i));
-        if (size < 1 || size > (INT64_MAX >> 3) / total) return false;
+        if (size < 0 || (total > 0 && size > (INT64_MAX >> 3) / total)) return false;
         ne[i < RP_MAX_DIMS ? i : RP_MAX_DIMS - 1] *= size;
         total *= size;
     }

@@ -21,8 +21,10 @@ static void print_json(const ListedTensor *tensors, size_t n) {
         const int64_t      *ne = t->ne;
         printf("%s{\"name\":", i > 0 ? "," : "");
         rp_put_json_string(t->name.ptr, t->name.len, stdout);
-        printf(",\"type\":\"%s\",\"shape\":[%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 "],\"bytes\":%zu}", t->type,
-               ne[0], ne[1], ne[2], ne[3], t->bytes);
+        printf(",\"type\":");
+        rp_put_json_string(t->type, strlen(t->type), stdout);
+        printf(",\"shape\":[%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 "],\"bytes\":%zu}", ne[0], ne[1], ne[2],
+               ne[3], t->bytes);
     }
     printf("]");
 }
@@ -93,9 +95,11 @@ RpStatus cli_list_types(const ListedTensor *tensors, size_t n_tensors, bool json
     const size_t n = count_types(tensors, n_tensors, types, &all);
     if (json) {
         printf(",\"params\":%" PRId64 ",\"weight_bytes\":%.0f,\"types\":[", all.params, all.bytes);
-        for (size_t i = 0; i < n; i++)
-            printf("%s{\"type\":\"%s\",\"tensors\":%" PRId64 ",\"bytes\":%.0f}", i > 0 ? "," : "", types[i].type,
-                   types[i].tensors, types[i].bytes);
+        for (size_t i = 0; i < n; i++) {
+            printf("%s{\"type\":", i > 0 ? "," : "");
+            rp_put_json_string(types[i].type, strlen(types[i].type), stdout);
+            printf(",\"tensors\":%" PRId64 ",\"bytes\":%.0f}", types[i].tensors, types[i].bytes);
+        }
         printf("]");
         return RP_OK;
     }

@@ -85,7 +85,8 @@ typedef struct RpEngineMemory {
     int32_t unused;          /* 0 */
     size_t  repack; /* of the repacked copy of the weights, also of a draft model: with `repack` = "on" exactly,
                                 with "auto" and "codebook" at most. Not part of `total`: the executors of a process share
-                                it. RpExecutorInfo.repack_bytes is what was copied */
+                                it. RpExecutorInfo.repack_bytes is what was copied; a weight that a draft model
+                                shares may count twice */
 } RpEngineMemory;
 
 /* Plans the engine without allocating its memory; `options` may be NULL. Errors as rp_engine_open, but memory and

@@ -265,11 +265,16 @@ static bool has_masks(const RpEngine *e, const Part *p) {
  * columns takes no longer. */
 static void measure(RpEngine *e, int runner, double took) {
     RunTime       *t     = &e->times[runner];
-    const bool     first = t->seconds == 0.0 || e->stats.steps - t->last_step >= PROBE_STEPS;
-    const uint64_t twice = t->probe_steps == 0 ? PROBE_STEPS : 2 * t->probe_steps;
-    t->seconds           = first ? took : 0.75 * t->seconds + 0.25 * took;
+    const bool     old   = t->seconds > 0.0 && e->stats.steps - t->last_step >= PROBE_STEPS;
+    const uint64_t twice = 2 * t->probe_steps < MAX_PROBE_STEPS ? 2 * t->probe_steps : MAX_PROBE_STEPS;
+    t->seconds           = old || t->seconds == 0.0 ? took : 0.75 * t->seconds + 0.25 * took;
     t->last_step         = e->stats.steps;
-    t->probe_steps       = took * 1e3 <= e->o.step_ms ? 0 : twice < MAX_PROBE_STEPS ? twice : MAX_PROBE_STEPS;
+    if (took * 1e3 <= e->o.step_ms)
+        t->probe_steps = 0;
+    else if (t->probe_steps == 0)
+        t->probe_steps = PROBE_STEPS;
+    else if (old)
+        t->probe_steps = twice;
     for (int i = runner < e->replies.end ? e->replies.first : e->prompts.first; i < runner; i++)
         if (e->times[i].seconds > t->seconds) e->times[i].seconds = t->seconds;
 }

@@ -79,19 +79,20 @@ static RpStatus find_temperature(const RpGgufFile *f, double *out) {
     return RP_OK;
 }
 
-/* The order of the steps; *said: the file gave it. Unset is NULL, as in the defaults. */
+/* The order of the steps; *said: the file gave another one than the usual. Unset is NULL, as in the defaults. */
 static RpStatus find_order(const RpGgufFile *f, RpSamplerParams *p, bool *said) {
-    int8_t   order[MAX_STEPS];
+    int8_t   order[MAX_STEPS], usual[MAX_STEPS];
     RpStatus st;
     char     why[256];
     *said = p->samplers == NULL && f->samplers != NULL && f->samplers[0] != '\0';
     if (p->samplers == NULL && f->samplers == NULL && rp_gguf_find(f, "general.sampling.sequence") != NULL)
         return rp_fail(RP_E_FORMAT, "%s: general.sampling.sequence is no text", rp_gguf_path(f));
     if (!*said) return RP_OK;
-    (void)rp_chain_order(f->samplers, order, &st);
+    const int n = rp_chain_order(f->samplers, order, &st);
     snprintf(why, sizeof why, "%s", rp_last_error());
     if (st != RP_OK) return rp_fail(RP_E_FORMAT, "%s: general.sampling.sequence: %s", rp_gguf_path(f), why);
-    p->samplers = f->samplers;
+    *said = rp_chain_order(NULL, usual, &st) != n || memcmp(order, usual, (size_t)n * sizeof *order) != 0;
+    if (*said) p->samplers = f->samplers; /* a GPU samples in the usual order only */
     return RP_OK;
 }
 

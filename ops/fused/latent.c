@@ -35,8 +35,8 @@ static CHECK_RULE(check) {
     const int64_t         r = p->rope.n_dims, n = k_b->ne[1];
     const char           *why = problem_of_params(k_b, p);
     if (why != NULL)
-        return rp_refuse(RP_E_SHAPE, op, args, "n_dims = %d, freq_base = %g, eps = %g: %s", (int)r,
-                         (double)p->rope.freq_base, (double)p->eps, why);
+        return rp_refuse(RP_E_SHAPE, op, args, "n_dims = %d, freq_base = %g, eps = %g, round = %d: %s", (int)r,
+                         (double)p->rope.freq_base, (double)p->eps, (int)p->round, why);
     why = problem_of_rows(k_b, &args->latent.q, &args->latent.kv, r);
     if (why == NULL && (!is_cache(&args->latent.latent, n) || !is_cache(&args->latent.key, r)))
         why = "latent and key must be f16 matrices of rows of n and r elements";

@@ -29,8 +29,7 @@ static void warn_of_fallback(const Model *m, const RpExecutorInfo *info) {
 
 static void warn_of_no_copy(const Model *m) {
     log_line(m->work->log, "warning",
-             json_pack("{s:s, s:s, s:s}", "text",
-                       "the weights are not repacked: --memory has no room for the copy beside the loaded models",
+             json_pack("{s:s, s:s, s:s}", "text", "the weights are not repacked: --memory has no room for the copy",
                        "model", m->name, "device", "cpu"));
 }
 
@@ -58,8 +57,17 @@ static RpStatus open_embedder(Model *m) {
                                .device    = e.device,
                                .backend   = e.backend};
     RP_TRY(rp_embedder_open(m->model, &o, &m->embedder));
-    const RpEmbedderInfo info     = rp_embedder_info(m->embedder);
-    m->n_ctx                      = info.n_ctx;
+    RpEmbedderInfo info = rp_embedder_info(m->embedder);
+    m->n_ctx            = info.n_ctx;
+    RP_TRY(work_make_room(m, info.arena + info.kv + rp_model_info(m->model)->weight_bytes, info.repack_bytes));
+    if (m->no_copy && info.repack_bytes > 0) {
+        warn_of_no_copy(m);
+        rp_embedder_free(m->embedder);
+        m->embedder = NULL;
+        o.repack    = "off";
+        RP_TRY(rp_embedder_open(m->model, &o, &m->embedder));
+        info = rp_embedder_info(m->embedder);
+    }
     const RpExecutorInfo executor = {.device       = info.device,
                                      .reason       = info.reason,
                                      .fell_back    = info.fell_back,
@@ -67,13 +75,7 @@ static RpStatus open_embedder(Model *m) {
                                      .repack_bytes = info.repack_bytes};
     warn_of_fallback(m, &executor);
     note_device(m, &executor);
-    RP_TRY(work_make_room(m, info.arena + info.kv + rp_model_info(m->model)->weight_bytes, info.repack_bytes));
-    if (!m->no_copy || info.repack_bytes == 0) return RP_OK;
-    warn_of_no_copy(m);
-    rp_embedder_free(m->embedder);
-    o.repack    = "off";
-    m->repacked = false;
-    return rp_embedder_open(m->model, &o, &m->embedder);
+    return RP_OK;
 }
 
 static RpStatus open_engine(Model *m) {

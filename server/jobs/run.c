@@ -263,6 +263,7 @@ static void restart(Model *m, const char *why) {
         job_error(c->job, &error);
         release_choice(m, c);
     }
+    if (m->work->options->memory_bytes > 0 && !m->repacked) m->no_copy = true; /* its room was given away */
     const RpStatus st = worker_open_engine(m);
     if (st == RP_OK) return;
     pthread_mutex_lock(&m->work->lock);

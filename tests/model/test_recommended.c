@@ -133,11 +133,16 @@ Test(recommended, the_order_of_the_steps) {
     cr_expect_str_eq(p.samplers, "top_k");
     cr_expect_str_eq(said, "");
     close_file(f);
-    f = file_with("");
-    p = rp_sampler_unset();
-    OK(rp_sampler_recommended(f, &p, said, sizeof said));
-    cr_expect_null(p.samplers);
-    close_file(f);
+    /* the usual order needs no list of steps: a GPU samples in it */
+    static const char *const usual[] = {"", "penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temp"};
+    for (size_t i = 0; i < 2; i++) {
+        f = file_with(usual[i]);
+        p = rp_sampler_unset();
+        OK(rp_sampler_recommended(f, &p, said, sizeof said));
+        cr_expect_null(p.samplers, "%s", usual[i]);
+        cr_expect_str_eq(said, "", "%s", usual[i]);
+        close_file(f);
+    }
 }
 
 Test(recommended, other_names_of_steps) {

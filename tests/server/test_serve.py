@@ -374,7 +374,7 @@ class Operation(unittest.TestCase):
         for args, env in ((("--repack", "on"), None), ((), {"REPRISE_REPACK": "on"})):
             self.assertEqual(load("--memory", with_copy, *args, env=env), (copied, []))
             self.assertEqual(load("--memory", without, *args, env=env),
-                             (plain, ["the weights are not repacked: --memory has no room for the copy beside the loaded models"]))
+                             (plain, ["the weights are not repacked: --memory has no room for the copy"]))
 
     def test_a_stream_may_begin_with_more_echoed_text_than_may_wait(self):
         prompts = [("the lord said to him " * 41) + str(i) for i in range(256)]

@@ -187,7 +187,8 @@ Test(latent, refuses_what_does_not_fit) {
     args        = sound;
     args.params = &none;
     REFUSED(run_workers(rp_cpu_latent, &args, 1), RP_E_SHAPE,
-            "latent: n_dims = 0, freq_base = 0, eps = 0: n_dims must be even, positive and at most 1024, and freq_base "
+            "latent: n_dims = 0, freq_base = 0, eps = 0, round = 0: n_dims must be even, positive and at most 1024, "
+            "and freq_base "
             "positive: k_b f32 [8,6,2], q f32 "
             "[12,2], "
             "kv f32 [10], pos i32 [1], latent f16 [6,3], key f16 [4,3], result f32 [20]");
