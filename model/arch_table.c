@@ -401,6 +401,7 @@ static const ArchRow archs[] = {
         .layers.position     = {.kind = POSITION_NORM},
         .layers.feed_forward = {.kind = FEED_FORWARD_DENSE},
         .full_unrotated      = true,
+        .needs_window        = true,
         .layer_norm          = true,
         .parallel_ff         = true,
         .logit_factor_key    = "logit_scale",

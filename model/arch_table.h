@@ -124,6 +124,7 @@ typedef struct ArchRow {
     bool    rope_sections;   /* M-RoPE: pairs take positions of time, height or width, which are equal for text */
     bool    rope_switch;     /* no layer has RoPE where the file says false to rope.scaling.finetuned */
     bool    full_unrotated;  /* in files with a window, layers without one have no RoPE */
+    bool    needs_window;    /* files must say attention.sliding_window */
     bool    norm_of_rotated; /* norms of q and k come behind RoPE: q = norm(rope(wq x)) */
     bool    rope_alpha;      /* rope.scaling.alpha scales frequencies (NTK) whatever rope.scaling.type says */
     float   attn_cap;        /* scores = cap * tanh(scores / cap), where the file has no attn_logit_softcapping */

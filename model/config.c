@@ -75,9 +75,12 @@ static RpStatus read_rope_scaling(const ConfigReader *r, ModelConfig *c) {
         return rp_fail(RP_E_FORMAT, "%s: rope scaling by %g from a context of %u is not possible",
                        rp_gguf_path(r->file), (double)factor, n_orig);
     c->rope.n_ctx_orig = (int32_t)n_orig;
-    const bool alpha =
-        c->arch->rope_alpha && rp_gguf_find(r->file, rp_config_key(r, "rope.scaling.alpha", key, sizeof key));
-    if (ntk || alpha) return read_ntk(r, factor, c);
+    float alpha        = 0.0f;
+    if (c->arch->rope_alpha) RP_TRY(rp_config_f32(r, "rope.scaling.alpha", &alpha));
+    if (alpha > 0.0f && !ntk && factor > 0.0f && factor != 1.0f && !string_is(type, "none"))
+        return rp_fail(RP_E_UNSUPPORTED, "%s: rope.scaling.alpha beside a rope.scaling.factor of %g is not supported",
+                       rp_gguf_path(r->file), (double)factor);
+    if (ntk || alpha > 0.0f) return read_ntk(r, factor, c);
     /* a factor beside the type "none" is ignored */
     if (factor > 0.0f && !string_is(type, "none")) c->rope.freq_scale = 1.0f / factor;
     if (yarn) {
@@ -291,6 +294,8 @@ static RpStatus read_window(const ConfigReader *r, ModelConfig *c) {
     uint32_t window = (uint32_t)c->arch->window_default;
     if (!rp_pattern_has(&c->layers, ATTENTION_WINDOW)) return RP_OK;
     RP_TRY(rp_config_u32(r, "attention.sliding_window", &window));
+    if (c->arch->needs_window && window == 0)
+        return rp_fail(RP_E_FORMAT, "%s: %s.attention.sliding_window is missing or 0", rp_gguf_path(r->file), r->arch);
     if (window > INT32_MAX)
         return rp_fail(RP_E_FORMAT, "%s: a sliding window of %u positions is not possible", rp_gguf_path(r->file),
                        window);

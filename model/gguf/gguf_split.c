@@ -61,8 +61,8 @@ static bool is_of_split(RpGgufString key) { return key.len > 6 && memcmp(key.ptr
 
 /* The values of the first part, and the tensors of all. */
 static RpStatus join(RpGgufFile *whole, Place place) {
-    const RpGgufFile *first = whole->parts.files[0];
-    int64_t           n     = 0;
+    RpGgufFile *first = whole->parts.files[0];
+    int64_t     n     = 0;
     for (int i = 0; i < whole->parts.n_files; i++) n += whole->parts.files[i]->n_tensors;
     if (place.tensors != 0 && (int64_t)place.tensors != n)
         return rp_fail(RP_E_FORMAT, "%s: the %u parts have %lld tensors, and split.tensors.count is %u", whole->path,
@@ -71,6 +71,8 @@ static RpStatus join(RpGgufFile *whole, Place place) {
     whole->tensors = calloc((size_t)n + 1, sizeof *whole->tensors);
     if (whole->values == NULL || whole->tensors == NULL)
         return rp_fail(RP_E_NOMEM, "%s: out of memory for %lld tensors", whole->path, (long long)n);
+    whole->samplers = first->samplers;
+    first->samplers = NULL;
     for (int64_t i = 0; i < first->n_values; i++)
         if (!is_of_split(first->values[i].key)) whole->values[whole->n_values++] = first->values[i];
     for (int i = 0; i < whole->parts.n_files; i++) {

@@ -48,7 +48,7 @@ static RpStatus windows(const HfModel *m) {
 /* Tokens of a decoder attend to later ones if config.json says so. gemma.c checks the second key of its families. */
 static RpStatus attention(const HfModel *m) {
     bool causal;
-    if (m->family->encoder) return RP_OK;
+    if (m->family->encoder || strcmp(m->family->arch, "gemma-embedding") == 0) return RP_OK;
     RP_TRY(rp_hf_flag(m, m->text, "is_causal", true, &causal));
     if (!causal) rp_hf_put_bool(m, "attention.causal", false);
     if (strncmp(m->family->arch, "gemma", 5) == 0) return RP_OK;

@@ -10,6 +10,7 @@
 
 #define CONVERT_WEIGHTS "is not read: convert the weights to safetensors (save_pretrained of transformers) or to GGUF"
 #define OF_MISTRAL      "is of the format of Mistral or Meta: take the files in the format of Hugging Face, or a GGUF file"
+#define SHARDS          "model-*.safetensors"
 
 enum { N_CONTENTS = 10 };
 
@@ -22,7 +23,7 @@ static const struct {
                             "convert_lora_to_gguf.py, for --lora"                  },
     {"model_index.json",             "is of a pipeline of diffusers, which is not supported"                  },
     {"params.json",                  OF_MISTRAL                                                               },
-    {"model-*.safetensors",          "needs model.safetensors.index.json, which says what is in files like it"},
+    {SHARDS,                         "needs model.safetensors.index.json, which says what is in files like it"},
     {"consolidated*.safetensors",    OF_MISTRAL                                                               },
     {"pytorch_model*.bin",           CONVERT_WEIGHTS                                                          },
     {"pytorch_model.bin.index.json", CONVERT_WEIGHTS                                                          },
@@ -34,6 +35,10 @@ static const struct {
 static void find(DIR *directory, int row, char found[NAME_MAX + 1]) {
     rewinddir(directory);
     for (const struct dirent *e; (e = readdir(directory)) != NULL;) {
+        if (strcmp(e->d_name, "model.safetensors.index.json") == 0 && strcmp(contents[row].pattern, SHARDS) == 0) {
+            found[0] = '\0'; /* the files are complete */
+            return;
+        }
         if (fnmatch(contents[row].pattern, e->d_name, 0) != 0 || strncmp(e->d_name, "mmproj", 6) == 0) continue;
         if (found[0] == '\0' || strcmp(e->d_name, found) < 0) snprintf(found, NAME_MAX + 1, "%s", e->d_name);
     }

@@ -27,6 +27,7 @@ static bool cut_experts(const HfSizes *s, HfForm form, const int64_t ne[RP_MAX_D
         form == FORM_UP_ROWS || form == FORM_UP_COLUMNS || form == FORM_RIGHT_COLUMNS || form == FORM_ODD;
     if (ne[3] != 1) return false;
     const bool side_by_side = form == FORM_LEFT_COLUMNS || form == FORM_RIGHT_COLUMNS;
+    if ((side_by_side || form == FORM_TO_EMBD) && n0 == n1) return false; /* transposed or not: both would fit */
     if (form == FORM_GATE_ROWS || form == FORM_UP_ROWS || (side_by_side && n0 == s->n_embd)) {
         *out = cut3((int64_t[]){n0, n1 / 2, n2}, (int64_t[]){1, n0, n0 * n1}, second ? n0 * (n1 / 2) : 0);
         return n1 % 2 == 0;

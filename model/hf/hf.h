@@ -210,8 +210,6 @@ RP_NODISCARD RpStatus rp_hf_granite_hybrid_keys(HfModel *m);
 RP_NODISCARD RpStatus rp_hf_nemotron_h_keys(HfModel *m);
 RP_NODISCARD RpStatus rp_hf_nemotron_h_moe_keys(HfModel *m);
 RP_NODISCARD RpStatus rp_hf_falcon_h1_keys(HfModel *m);
-RP_NODISCARD RpStatus rp_hf_gemma_embedding_keys(HfModel *m);
-bool                  rp_hf_gemma_is_bidirectional(const HfModel *m);
 RP_NODISCARD RpStatus rp_hf_bert_keys(HfModel *m);
 RP_NODISCARD RpStatus rp_hf_modern_bert_keys(HfModel *m);
 extern const HfName   rp_hf_bert_names[], rp_hf_modern_bert_names[];

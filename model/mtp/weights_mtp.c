@@ -33,6 +33,11 @@ RpStatus rp_model_find_mtp_weights(RpModel *m) {
         if (i == 0 && rp_gguf_find_tensor(m->file, name) == NULL) return RP_OK; /* files may lack them */
         RP_TRY(rp_model_find_tensor(m, name, rows[i].ne0, rows[i].ne1, 1, !rows[i].required, rows[i].out));
     }
+    if (w.eh_proj != NULL && w.norm == NULL) { /* its name in Ling 2.0 */
+        char name[64];
+        snprintf(name, sizeof name, "blk.%d.layer_output_norm.weight", c->n_layer);
+        RP_TRY(rp_model_find_tensor(m, name, n, 1, 1, true, &w.norm));
+    }
     if (w.token_embd == NULL) w.token_embd = m->token_embd;
     if (w.norm == NULL) w.norm = m->output_norm;
     if (w.output == NULL) w.output = m->output;

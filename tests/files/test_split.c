@@ -10,6 +10,7 @@
 #include "reprise/convert.h"
 #include "reprise/file.h"
 #include "reprise/model.h"
+#include "reprise/sampler.h"
 #include "reprise/session.h"
 
 #define WHOLE GOLDEN_DIR "tiny/llama-mix.gguf"
@@ -124,8 +125,9 @@ static void refuse(const char *name, RpStatus status, const char *text) {
 /* A part with one tensor of the name, and these keys; split.tensors.count only if it is not 0. */
 static void put_part(const char *path, uint32_t no, uint32_t count, uint32_t tensors, const char *tensor) {
     Bytes b = {0};
-    put_header(&b, 3, 1, tensors != 0 ? 4 : 3);
+    put_header(&b, 3, 1, tensors != 0 ? 5 : 4);
     put_key_string(&b, "general.architecture", "llama");
+    put_key_string(&b, "general.sampling.sequence", "top_k;temp");
     put_key_u32(&b, "split.no", no);
     put_key_u32(&b, "split.count", count);
     if (tensors != 0) put_key_u32(&b, "split.tensors.count", tensors);
@@ -166,6 +168,9 @@ Test(split, wrong_parts_are_refused) {
     put_part(in("t-00001-of-00002.gguf"), 0, 2, 0, "a");
     OK(rp_gguf_open(in("t-00001-of-00002.gguf"), &f));
     cr_expect_eq(rp_gguf_n_tensors(f), 2);
+    RpSamplerParams sampler = rp_sampler_unset();
+    OK(rp_sampler_recommended(f, &sampler, NULL, 0));
+    cr_expect_str_eq(sampler.samplers, "top_k;temp");
     rp_gguf_close(f);
     put_part(in("t-00002-of-00002.gguf"), 1, 2, 0, "a");
     refuse("t-00001-of-00002.gguf", RP_E_FORMAT, "a");

@@ -161,10 +161,30 @@ Test(config, windows_that_rotate_other_elements_are_refused) {
 
 Test(config, cohere2_needs_the_factor_of_its_logits) {
     ModelConfig c;
-    OK(read_with("cohere2", KEYS(REAL("logit_scale", 0.25f), REAL("attention.layer_norm_epsilon", 1e-5f)), &c));
+    OK(read_with("cohere2",
+                 KEYS(REAL("logit_scale", 0.25f), REAL("attention.layer_norm_epsilon", 1e-5f),
+                      COUNTS("attention.sliding_window", 8)),
+                 &c));
     cr_expect_eq(c.logit_scale, 0.25f, "%g", (double)c.logit_scale);
-    REFUSED(read_with("cohere2", KEYS(REAL("attention.layer_norm_epsilon", 1e-5f)), &c), RP_E_FORMAT,
-            "m.gguf: cohere2.logit_scale is missing or not positive");
+    REFUSED(read_with("cohere2",
+                      KEYS(REAL("attention.layer_norm_epsilon", 1e-5f), COUNTS("attention.sliding_window", 8)), &c),
+            RP_E_FORMAT, "m.gguf: cohere2.logit_scale is missing or not positive");
+    REFUSED(read_with("cohere2", KEYS(REAL("logit_scale", 0.25f), REAL("attention.layer_norm_epsilon", 1e-5f)), &c),
+            RP_E_FORMAT, "m.gguf: cohere2.attention.sliding_window is missing or 0");
+}
+
+Test(config, hunyuan_stretches_the_base_of_rope) {
+    ModelConfig c;
+    OK(read_with("hunyuan-dense", KEYS(REAL("rope.scaling.alpha", 0.0f)), &c));
+    const float plain = c.rope.freq_base;
+    OK(read_with(
+        "hunyuan-dense",
+        KEYS(REAL("rope.scaling.alpha", 8.0f), TEXT("rope.scaling.type", "none"), REAL("rope.scaling.factor", 4.0f)),
+        &c));
+    cr_expect(c.rope.freq_base > plain && c.rope.freq_scale == 1.0f, "%g and %g: %g", (double)plain,
+              (double)c.rope.freq_base, (double)c.rope.freq_scale);
+    REFUSED(read_with("hunyuan-dense", KEYS(REAL("rope.scaling.alpha", 8.0f), REAL("rope.scaling.factor", 4.0f)), &c),
+            RP_E_UNSUPPORTED, "m.gguf: rope.scaling.alpha beside a rope.scaling.factor of 4 is not supported");
 }
 
 /* The length is that of one shared expert, not of all together. */
