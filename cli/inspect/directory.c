@@ -172,7 +172,8 @@ void cli_directory_free(ListedDirectory *d) {
 /* ---- config.json ---- */
 
 static RpStatus print_value(const char *within, const char *key, const json_t *value, size_t shown) {
-    char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY | JSON_ENSURE_ASCII); /* has no control characters */
+    char *text = json_dumps(value, JSON_COMPACT | JSON_REAL_PRECISION(15) | JSON_ENCODE_ANY |
+                                       JSON_ENSURE_ASCII); /* has no control characters */
     if (text == NULL) return no_memory();
     printf("  ");
     cli_print_escaped(stdout, within, strlen(within), SIZE_MAX);
@@ -186,7 +187,7 @@ RpStatus cli_directory_print_config(const ListedDirectory *d, bool json, size_t 
     const char *key, *inner;
     json_t     *value, *member;
     if (json) {
-        char *text = json_dumps(d->config, JSON_COMPACT);
+        char *text = json_dumps(d->config, JSON_COMPACT | JSON_REAL_PRECISION(15));
         if (text == NULL) return no_memory();
         printf(",\"config\":%s", text);
         free(text);
