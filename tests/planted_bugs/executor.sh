@@ -81,14 +81,14 @@ mutant $cuda/executor.c $cuda/executor.c '/^static RpStatus zeroed/,/^}/ s/cudaM
     bind "states (KV cache) that are not zeroed"
 mutant $cuda/executor.c $cuda/executor.c '/^static RpStatus run_cuda/,/^}/ s/rp_cuda_wait_after(c, st, "run of the plan")/st/' \
     bind "a run that is not waited for"
-mutant $cuda/bind.c $cuda/bind.c 's/if (c->exec != NULL) RP_TRY(rp_cuda_repoint(c));//' bind \
+mutant $cuda/bind.c $cuda/bind.c 's/if (c->exec != NULL) RP_TRY(repoint_all(c));//' bind \
     "captured nodes that are not repointed"
-mutant $cuda/capture.c $cuda/capture.c '/^RpStatus rp_cuda_repoint/,/^}/ s/c->base.step == NULL/c->n_captured > 0/' bind \
+mutant $cuda/bind.c $cuda/bind.c '/^static RpStatus repoint_all/,/^}/ s/c->base.step == NULL/c->n_captured > 0/' bind \
     "the sampled token of another step state"
 mutant $cuda/held.c $cuda/held.c 's/n_words \* sizeof \*c->extra/(n_words - n_words) * 4/' held "a mask that is not copied"
 mutant $cuda/held.c $cuda/held.c 's/const bool before = rp_traced_call(e);/const bool before = rp_traced_call(e); st = rp_cuda_wait_steps(c, "");/' held \
     "a mask that is made when the step has ended"
-mutant $cuda/capture.c $cuda/capture.c 's/if (n->front == NULL) return RP_OK;/if (r != NULL) return RP_OK;/' held_runs \
+mutant $cuda/bind.c $cuda/bind.c 's/if (n->front == NULL) return RP_OK;/if (r != NULL) return RP_OK;/' held_runs \
     "captured nodes before the sampler that are not repointed"
 mutant model/structured.c model/structured.c 's/x->asked = x->ready = false;/x->asked = false;/' held "the mask of an earlier state"
 mutant model/reply.c model/reply.c 's/s->has_extra *= true;//' held "a mask that stays for the next reply"
