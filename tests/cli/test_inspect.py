@@ -109,6 +109,7 @@ def test_encoders():
     expect(json.loads(ok(run("inspect", TINY, "--json")).text)["model"]["bidirectional"] is False, "a decoder")
     for command in (["chat"], ["generate", "--chat", "-p", "a"]):
         expect_refusal(run(command[0], bert, *command[1:]), 1, "bert makes embeddings of texts (reprise embed): it has no next token")
+        expect_refusal(run(command[0], rank, *command[1:]), 1, "bert makes scores of texts (reprise rerank): it has no next token")
 
 
 def listed(folder, reason, *words):
