@@ -1,4 +1,4 @@
-/* Keys of families with experts whose config.json has few names of its own; those of others are in keys.c. */
+/* Keys of families with experts whose config.json has few names of its own. keys.c has the keys of other families. */
 #include "model/hf/hf.h"
 
 /* A layer without experts among others, or an expert layer only every n-th time. */
@@ -25,12 +25,17 @@ static RpStatus expert_counts(HfModel *m) {
     return rp_hf_copy_count(m, "num_experts_per_tok", "expert_used_count");
 }
 
-static RpStatus experts(HfModel *m) {
+/* Whether the weights of the chosen experts are divided by their sum. */
+static RpStatus norm_of_weights(HfModel *m, bool usual) {
     bool norm;
-    RP_TRY(expert_counts(m));
-    RP_TRY(rp_hf_flag(m, m->text, "norm_topk_prob", false, &norm));
+    RP_TRY(rp_hf_flag(m, m->text, "norm_topk_prob", usual, &norm));
     rp_hf_put_bool(m, "expert_weights_norm", norm);
     return RP_OK;
+}
+
+static RpStatus experts(HfModel *m) {
+    RP_TRY(expert_counts(m));
+    return norm_of_weights(m, false);
 }
 
 RpStatus rp_hf_qwen3_moe_keys(HfModel *m) {
@@ -60,18 +65,14 @@ RpStatus rp_hf_olmoe_keys(HfModel *m) {
 /* Experts behind a few dense layers, chosen by a sigmoid with a bias, and shared ones. */
 RpStatus rp_hf_glm4_moe_keys(HfModel *m) {
     uint32_t n_group;
-    bool     norm, qk_norm;
+    bool     qk_norm;
     RP_TRY(rp_hf_count(m, "n_group", 1, &n_group));
     if (n_group > 1) return rp_hf_refuse(m, "n_group", "a choice by groups of experts");
-    RP_TRY(rp_hf_copy_count(m, "n_routed_experts", "expert_count"));
-    RP_TRY(rp_hf_copy_count(m, "num_experts_per_tok", "expert_used_count"));
-    RP_TRY(rp_hf_copy_count(m, "n_shared_experts", "expert_shared_count"));
-    RP_TRY(rp_hf_copy_count(m, "moe_intermediate_size", "expert_feed_forward_length"));
+    RP_TRY(rp_hf_routed_experts(m));
     RP_TRY(rp_hf_copy_count(m, "first_k_dense_replace", "leading_dense_block_count"));
     RP_TRY(rp_hf_copy_number(m, "routed_scaling_factor", 1.0, "expert_weights_scale"));
     rp_hf_put_u32(m, "expert_gating_func", 2); /* a sigmoid */
-    RP_TRY(rp_hf_flag(m, m->text, "norm_topk_prob", true, &norm));
-    rp_hf_put_bool(m, "expert_weights_norm", norm);
+    RP_TRY(norm_of_weights(m, true));
     RP_TRY(rp_hf_flag(m, m->text, "use_qk_norm", false, &qk_norm));
     m->no_qk_norm = !qk_norm;
     m->qk_norm    = qk_norm;
@@ -79,17 +80,12 @@ RpStatus rp_hf_glm4_moe_keys(HfModel *m) {
 }
 
 RpStatus rp_hf_dots1_keys(HfModel *m) {
-    bool norm;
-    RP_TRY(rp_hf_copy_count(m, "n_routed_experts", "expert_count"));
-    RP_TRY(rp_hf_copy_count(m, "num_experts_per_tok", "expert_used_count"));
-    RP_TRY(rp_hf_copy_count(m, "n_shared_experts", "expert_shared_count"));
-    RP_TRY(rp_hf_copy_count(m, "moe_intermediate_size", "expert_feed_forward_length"));
+    RP_TRY(rp_hf_routed_experts(m));
     RP_TRY(rp_hf_copy_count(m, "first_k_dense_replace", "leading_dense_block_count"));
     RP_TRY(rp_hf_copy_count(m, "n_group", "expert_group_count"));
     RP_TRY(rp_hf_copy_count(m, "topk_group", "expert_group_used_count"));
     RP_TRY(rp_hf_copy_number(m, "routed_scaling_factor", 1.0, "expert_weights_scale"));
-    RP_TRY(rp_hf_flag(m, m->text, "norm_topk_prob", false, &norm));
-    rp_hf_put_bool(m, "expert_weights_norm", norm);
+    RP_TRY(norm_of_weights(m, false));
     rp_hf_put_u32(m, "expert_gating_func", 2); /* a sigmoid */
     return RP_OK;
 }

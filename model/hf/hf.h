@@ -236,7 +236,13 @@ RP_NODISCARD RpStatus rp_hf_number(const HfModel *m, const JsonNode *object, con
                                    double *out);
 RP_NODISCARD RpStatus rp_hf_count(const HfModel *m, const char *name, double fallback, uint32_t *out);
 RP_NODISCARD RpStatus rp_hf_flag(const HfModel *m, const JsonNode *object, const char *name, bool fallback, bool *out);
-const JsonNode       *rp_hf_value(const HfModel *m, const char *name);                   /* NULL also for null */
+const JsonNode       *rp_hf_value(const HfModel *m, const char *name); /* NULL also for null */
+
+/* Puts the counts and the length of experts by the names that config.json has in DeepSeek, GLM and dots.llm1. */
+RP_NODISCARD RpStatus rp_hf_routed_experts(const HfModel *m);
+
+/* *out is a list with a text for each layer, or NULL if there is none. RP_E_FORMAT: another value. */
+RP_NODISCARD RpStatus rp_hf_layer_texts(const HfModel *m, const char *name, const JsonNode **out);
 RP_NODISCARD RpStatus rp_hf_refuse(const HfModel *m, const char *name, const char *why); /* RP_E_UNSUPPORTED */
 
 /* Refuse another text or number than `only`, and a flag that is set. What is absent or null is no other value. */

@@ -94,11 +94,10 @@ static RpStatus latent(HfModel *m) {
 
 /* The first layers are dense: their number, or a list of all layers. */
 static RpStatus dense_layers(HfModel *m) {
-    const JsonNode *list = rp_hf_value(m, "mlp_layer_types");
+    const JsonNode *list;
     uint32_t        n = 0, i = 0;
+    RP_TRY(rp_hf_layer_texts(m, "mlp_layer_types", &list));
     if (list == NULL) return rp_hf_copy_count(m, "first_k_dense_replace", "leading_dense_block_count");
-    if (list->type != JSON_ARRAY || list->n != (uint32_t)m->n_layer)
-        return rp_fail(RP_E_FORMAT, "%s: mlp_layer_types is not a list of %d texts", m->config.path, m->n_layer);
     for (const JsonNode *x = rp_json_first(&m->config, list); x != NULL; x = rp_json_next(&m->config, list, x), i++) {
         const bool dense = rp_json_is(&m->config, x, "dense");
         if (!dense && !rp_json_is(&m->config, x, "sparse"))
@@ -112,10 +111,7 @@ static RpStatus dense_layers(HfModel *m) {
 
 static RpStatus deepseek(HfModel *m) {
     RP_TRY(latent(m));
-    RP_TRY(rp_hf_copy_count(m, "n_routed_experts", "expert_count"));
-    RP_TRY(rp_hf_copy_count(m, "num_experts_per_tok", "expert_used_count"));
-    RP_TRY(rp_hf_copy_count(m, "n_shared_experts", "expert_shared_count"));
-    RP_TRY(rp_hf_copy_count(m, "moe_intermediate_size", "expert_feed_forward_length"));
+    RP_TRY(rp_hf_routed_experts(m));
     RP_TRY(dense_layers(m));
     return rp_hf_copy_number(m, "routed_scaling_factor", 1.0, "expert_weights_scale");
 }
@@ -165,12 +161,11 @@ RpStatus rp_hf_gpt_oss_keys(HfModel *m) {
 
 /* Which layers are delta nets: "layer_types", else each but the n-th. */
 static RpStatus delta_layers(const HfModel *m) {
-    const JsonNode *types = rp_hf_value(m, "layer_types"), *x = NULL;
+    const JsonNode *types, *x = NULL;
     uint32_t        n;
     char            key[128];
     RP_TRY(rp_hf_count(m, "full_attention_interval", 4, &n));
-    if (types != NULL && (types->type != JSON_ARRAY || types->n != (uint32_t)m->n_layer))
-        return rp_fail(RP_E_FORMAT, "%s: layer_types is not a list of %d texts", m->config.path, m->n_layer);
+    RP_TRY(rp_hf_layer_texts(m, "layer_types", &types));
     if (types != NULL) x = rp_json_first(&m->config, types);
     rp_gguf_put_array(m->out, rp_hf_key(m, "attention.recurrent_layers", key, sizeof key), RP_GGUF_BOOL,
                       (uint64_t)m->n_layer + (uint64_t)m->n_layer_next);

@@ -39,6 +39,19 @@ RpStatus rp_hf_count(const HfModel *m, const char *name, double fallback, uint32
     return RP_OK;
 }
 
+RpStatus rp_hf_routed_experts(const HfModel *m) {
+    RP_TRY(rp_hf_copy_count(m, "n_routed_experts", "expert_count"));
+    RP_TRY(rp_hf_copy_count(m, "num_experts_per_tok", "expert_used_count"));
+    RP_TRY(rp_hf_copy_count(m, "n_shared_experts", "expert_shared_count"));
+    return rp_hf_copy_count(m, "moe_intermediate_size", "expert_feed_forward_length");
+}
+
+RpStatus rp_hf_layer_texts(const HfModel *m, const char *name, const JsonNode **out) {
+    *out = rp_hf_value(m, name);
+    if (*out == NULL || ((*out)->type == JSON_ARRAY && (*out)->n == (uint32_t)m->n_layer)) return RP_OK;
+    return rp_fail(RP_E_FORMAT, "%s: %s is not a list of %d texts", m->config.path, name, m->n_layer);
+}
+
 RpStatus rp_hf_flag(const HfModel *m, const JsonNode *object, const char *name, bool fallback, bool *out) {
     const JsonNode *v = rp_json_get(&m->config, object, name);
     *out              = v != NULL && v->type != JSON_NULL ? v->type == JSON_TRUE : fallback;

@@ -22,10 +22,9 @@ static RpStatus window_pattern(const HfModel *m, bool out[HF_MAX_LAYERS]) {
 
 /* "layer_types" of newer files, else the pattern. */
 RpStatus rp_hf_windows(const HfModel *m, bool out[HF_MAX_LAYERS]) {
-    const JsonNode *types = rp_hf_value(m, "layer_types");
+    const JsonNode *types;
+    RP_TRY(rp_hf_layer_texts(m, "layer_types", &types));
     if (types == NULL) return window_pattern(m, out);
-    if (types->type != JSON_ARRAY || types->n != (uint32_t)m->n_layer)
-        return rp_fail(RP_E_FORMAT, "%s: layer_types is not a list of %d texts", m->config.path, m->n_layer);
     const JsonNode *x = rp_json_first(&m->config, types);
     for (int i = 0; i < m->n_layer; i++, x = rp_json_next(&m->config, types, x)) {
         out[i] = rp_json_is(&m->config, x, "sliding_attention");
