@@ -82,9 +82,9 @@ RpStatus rp_charsmap_find(const Charsmap *map, const char *text, size_t len, boo
     return RP_OK;
 }
 
-/* What the next bytes of the text become. A character that no string of the map begins stays. */
-static RpStatus next_part(const RpTokenizer *tk, const char *text, size_t len, size_t *used, RpGgufString *by) {
-    RP_TRY(rp_charsmap_find(&tk->map, text, len, false, used, by));
+RpStatus rp_charsmap_next(const Charsmap *map, const char *text, size_t len, bool shortest, size_t *used,
+                          RpGgufString *by) {
+    RP_TRY(rp_charsmap_find(map, text, len, shortest, used, by));
     if (*used > 0) return RP_OK;
     *used = rp_utf8_length(text, len);
     *by   = (RpGgufString){text, *used};
@@ -133,7 +133,7 @@ RpStatus rp_charsmap_encode(const RpTokenizer *tk, const char *text, size_t len,
     if (prefix && !tk->merges_spaces && len > 0) st = put(&o, space_mark, sizeof space_mark);
     for (size_t at = 0, used = 0; at < len && st == RP_OK; at += used) {
         RpGgufString by = {"", 0};
-        st              = next_part(tk, text + at, len - at, &used, &by);
+        st              = rp_charsmap_next(&tk->map, text + at, len - at, false, &used, &by);
         if (st == RP_OK) st = put_part(tk, by, prefix, &o);
     }
     if (st == RP_OK && o.n > 0) st = rp_unigram_encode(tk, o.p, o.n, out);

@@ -20,8 +20,6 @@
 
 enum { MAX_STEPS = 16, MOST_CLUSTER = 5 };
 
-static const char replacement[3] = {'\xef', '\xbf', '\xbd'}; /* of a byte that is not UTF-8 */
-
 /* A text that grows. */
 typedef struct Text {
     char  *p;
@@ -127,9 +125,7 @@ static RpStatus put_characters(const Normalizer *n, const char *text, size_t len
     for (size_t at = 0, size, used; at < len; at += size) {
         RpGgufString by;
         size = rp_utf8_length(text + at, len - at);
-        RP_TRY(rp_charsmap_find(&n->map, text + at, size, true, &used, &by));
-        if (used == 0) by = (RpGgufString){text + at, size};
-        if (used == 0 && size == 1 && (unsigned char)text[at] >= 0x80) by = (RpGgufString){replacement, 3};
+        RP_TRY(rp_charsmap_next(&n->map, text + at, size, true, &used, &by));
         RP_TRY(put(out, by.ptr, by.len));
     }
     return RP_OK;
