@@ -52,11 +52,6 @@ RpStatus rp_hf_bert_keys(HfModel *m) {
 
 static const JsonNode *part(const HfVocabulary *v, const char *name) { return rp_json_get(v->j, v->j->nodes, name); }
 
-static bool is_false(const HfVocabulary *v, const JsonNode *object, const char *name) {
-    const JsonNode *x = rp_json_get(v->j, object, name);
-    return x != NULL && x->type == JSON_FALSE;
-}
-
 RpStatus rp_hf_wordpiece(HfVocabulary *v) {
     const JsonNode *normalizer = part(v, "normalizer"), *pre = part(v, "pre_tokenizer");
     const JsonNode *prefix  = rp_json_get(v->j, v->model, "continuing_subword_prefix"),
@@ -66,12 +61,12 @@ RpStatus rp_hf_wordpiece(HfVocabulary *v) {
         return rp_hf_unsupported(v, "normalizer of WordPiece", rp_json_get(v->j, normalizer, "type"));
     if (!rp_json_is(v->j, rp_json_get(v->j, pre, "type"), "BertPreTokenizer"))
         return rp_hf_unsupported(v, "pre_tokenizer of WordPiece", rp_json_get(v->j, pre, "type"));
-    if (is_false(v, normalizer, "clean_text") || is_false(v, normalizer, "handle_chinese_chars"))
+    if (!rp_hf_option(v, normalizer, "clean_text", true) || !rp_hf_option(v, normalizer, "handle_chinese_chars", true))
         return rp_fail(RP_E_UNSUPPORTED, "%s: a BertNormalizer without clean_text or handle_chinese_chars", v->j->path);
     if (!rp_json_is(v->j, prefix, "##")) return rp_hf_unsupported(v, "continuing_subword_prefix", prefix);
     if (longest != NULL && rp_json_number(v->j, longest) != 100.0)
         return rp_hf_unsupported(v, "max_input_chars_per_word", longest);
-    const bool lower = !is_false(v, normalizer, "lowercase");
+    const bool lower = rp_hf_option(v, normalizer, "lowercase", true);
     RP_TRY(rp_hf_normalizer(v));
     rp_gguf_put_string(v->m->out, "tokenizer.ggml.model", "bert");
     rp_gguf_put_bool(v->m->out, "tokenizer.ggml.normalizer.lowercase", lower);
@@ -82,7 +77,7 @@ RpStatus rp_hf_wordpiece(HfVocabulary *v) {
 
 /* "##ing" goes on in a word: files of GGUF have "ing", and U+2581 in front of tokens that begin one. */
 void rp_hf_put_word(const HfVocabulary *v, const HfToken *t) {
-    static const char mark[] = "\xe2\x96\x81";
+    static const char mark[] = HF_SPACE_MARK;
     char              text[512];
     if (t->type != HF_TOKEN_NORMAL || t->text.len > sizeof text - sizeof mark)
         rp_gguf_put_text(v->m->out, t->text.ptr, t->text.len);

@@ -61,7 +61,8 @@ static const char *options(RpGgufString s, size_t i) {
     return NULL;
 }
 
-const char *rp_hf_expression_differs(RpGgufString s) {
+/* What both read in two ways; NULL: nothing. */
+static const char *difference(RpGgufString s) {
     if (memchr(s.ptr, '\0', s.len) != NULL) return "a zero byte";
     for (size_t i = 0; i < s.len;) {
         const char  c       = s.ptr[i];
@@ -74,6 +75,13 @@ const char *rp_hf_expression_differs(RpGgufString s) {
         if (c != '\\' && c != '[') i++;
     }
     return NULL;
+}
+
+RpStatus rp_hf_check_expression(const HfVocabulary *v, RpGgufString s) {
+    const char *differs = difference(s);
+    if (differs == NULL) return RP_OK;
+    return rp_fail(RP_E_UNSUPPORTED, "%s: the expression '%.*s' is not supported: %s", v->j->path,
+                   (int)(s.len < 96 ? s.len : 96), s.ptr, differs);
 }
 
 RpStatus rp_hf_escaped(const HfVocabulary *v, RpGgufString s, RpGgufString *out) {

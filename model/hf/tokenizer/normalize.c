@@ -5,26 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char space_mark[] = "\xe2\x96\x81";
-
-static RpGgufString text_of(const char *s) { return (RpGgufString){s, strlen(s)}; }
-
 static RpStatus add(HfVocabulary *v, const JsonNode *type, const char *kind, RpGgufString pattern, RpGgufString by) {
     if (v->prepends || v->replaces) return rp_hf_unsupported(v, "a normalizer behind U+2581 for spaces", type);
     if (v->n_steps == HF_MAX_STEPS)
         return rp_fail(RP_E_UNSUPPORTED, "%s: a normalizer of more than %d steps", v->j->path, HF_MAX_STEPS);
     v->steps[v->n_steps++] = (HfStep){
-        .text = {text_of(kind), pattern, by}
+        .text = {rp_hf_text_of(kind), pattern, by}
     };
     return RP_OK;
-}
-
-static RpStatus add_expression(HfVocabulary *v, const JsonNode *type, RpGgufString expression, RpGgufString by) {
-    const char *differs = rp_hf_expression_differs(expression);
-    if (differs != NULL)
-        return rp_fail(RP_E_UNSUPPORTED, "%s: the expression '%.*s' is not supported: %s", v->j->path,
-                       (int)(expression.len < 96 ? expression.len : 96), expression.ptr, differs);
-    return add(v, type, "replace", expression, by);
 }
 
 static RpStatus replace(HfVocabulary *v, const JsonNode *x, const JsonNode *type) {
@@ -32,14 +20,17 @@ static RpStatus replace(HfVocabulary *v, const JsonNode *x, const JsonNode *type
     const JsonNode    *regex = rp_json_get(v->j, pattern, "Regex"), *string = rp_json_get(v->j, pattern, "String");
     const RpGgufString by = rp_json_string(v->j, content);
     RpGgufString       escaped;
-    if (rp_json_is(v->j, string, " ") && rp_json_is(v->j, content, space_mark)) {
+    if (rp_json_is(v->j, string, " ") && rp_json_is(v->j, content, HF_SPACE_MARK)) {
         v->byte_level = false;
         v->replaces   = true;
         return RP_OK;
     }
     if (content == NULL || content->type != JSON_STRING)
         return rp_fail(RP_E_FORMAT, "%s: a Replace has no content", v->j->path);
-    if (regex != NULL && regex->type == JSON_STRING) return add_expression(v, type, rp_json_string(v->j, regex), by);
+    if (regex != NULL && regex->type == JSON_STRING) {
+        RP_TRY(rp_hf_check_expression(v, rp_json_string(v->j, regex)));
+        return add(v, type, "replace", rp_json_string(v->j, regex), by);
+    }
     if (string == NULL || string->type != JSON_STRING || string->len == 0)
         return rp_fail(RP_E_FORMAT, "%s: a Replace has no pattern", v->j->path);
     RP_TRY(rp_hf_escaped(v, rp_json_string(v->j, string), &escaped));
@@ -50,14 +41,11 @@ static RpStatus replace(HfVocabulary *v, const JsonNode *x, const JsonNode *type
     return st;
 }
 
-static bool is_set(const HfVocabulary *v, const JsonNode *object, const char *name) {
-    const JsonNode *x = rp_json_get(v->j, object, name);
-    return x != NULL && x->type == JSON_TRUE;
-}
-
 static RpStatus strip(HfVocabulary *v, const JsonNode *x, const JsonNode *type) {
-    if (is_set(v, x, "strip_left")) RP_TRY(add(v, type, "strip", text_of("left"), text_of("")));
-    return is_set(v, x, "strip_right") ? add(v, type, "strip", text_of("right"), text_of("")) : RP_OK;
+    if (rp_hf_option(v, x, "strip_left", false))
+        RP_TRY(add(v, type, "strip", rp_hf_text_of("left"), rp_hf_text_of("")));
+    return rp_hf_option(v, x, "strip_right", false) ? add(v, type, "strip", rp_hf_text_of("right"), rp_hf_text_of(""))
+                                                    : RP_OK;
 }
 
 /* ---- Precompiled ---- */
@@ -91,7 +79,7 @@ static RpStatus precompiled(HfVocabulary *v, const JsonNode *x, const JsonNode *
     for (uint32_t i = 0; i < v->n_steps; i++)
         if (strcmp(v->steps[i].text[0].ptr, "precompiled") == 0)
             return rp_hf_unsupported(v, "a second normalizer", type);
-    RP_TRY(add(v, type, "precompiled", text_of(""), text_of("")));
+    RP_TRY(add(v, type, "precompiled", rp_hf_text_of(""), rp_hf_text_of("")));
     rp_gguf_put_bool(v->m->out, "tokenizer.ggml.remove_extra_whitespaces", true); /* for other readers */
     return put_map(v, rp_json_string(v->j, map));
 }
@@ -108,14 +96,14 @@ static RpStatus normalizer(HfVocabulary *v, const JsonNode *x) {
         {"StripAccents", "replace",   "\\p{M}"},
     };
     const JsonNode *type = rp_json_get(v->j, x, "type");
-    if (rp_json_is(v->j, type, "Prepend") && rp_json_is(v->j, rp_json_get(v->j, x, "prepend"), space_mark)) {
+    if (rp_json_is(v->j, type, "Prepend") && rp_json_is(v->j, rp_json_get(v->j, x, "prepend"), HF_SPACE_MARK)) {
         v->space_prefix = "prepend";
         v->prepends     = true;
         return RP_OK;
     }
     for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++)
         if (rp_json_is(v->j, type, plain[i].name))
-            return add(v, type, plain[i].kind, text_of(plain[i].pattern), text_of(""));
+            return add(v, type, plain[i].kind, rp_hf_text_of(plain[i].pattern), rp_hf_text_of(""));
     if (rp_json_is(v->j, type, "Replace")) return replace(v, x, type);
     if (rp_json_is(v->j, type, "Strip")) return strip(v, x, type);
     if (rp_json_is(v->j, type, "Precompiled")) return precompiled(v, x, type);
@@ -129,7 +117,7 @@ static RpStatus lowercase(HfVocabulary *v) {
     if (x == NULL || x->type != JSON_TRUE) return RP_OK;
     for (HfParts p = rp_hf_parts(v, "normalizer", "normalizers"); p.part != NULL; rp_hf_next_part(v, &p))
         if (rp_json_is(v->j, rp_json_get(v->j, p.part, "type"), "Lowercase")) return RP_OK;
-    return add(v, NULL, "lowercase", text_of(""), text_of(""));
+    return add(v, NULL, "lowercase", rp_hf_text_of(""), rp_hf_text_of(""));
 }
 
 RpStatus rp_hf_normalizer(HfVocabulary *v) {

@@ -1,4 +1,4 @@
-/* The parts of a pipeline of tokenizer.json: those of a Sequence, else the object itself. */
+/* The parts of a pipeline of tokenizer.json are those of a Sequence, or the one object itself; and their options. */
 #include "model/hf/tokenizer/tokenizer.h"
 
 HfParts rp_hf_parts(const HfVocabulary *v, const char *name, const char *list) {
@@ -11,4 +11,9 @@ HfParts rp_hf_parts(const HfVocabulary *v, const char *name, const char *list) {
 
 void rp_hf_next_part(const HfVocabulary *v, HfParts *p) {
     p->part = p->list != NULL ? rp_json_next(v->j, p->list, p->part) : NULL;
+}
+
+bool rp_hf_option(const HfVocabulary *v, const JsonNode *object, const char *name, bool fallback) {
+    const JsonNode *x = rp_json_get(v->j, object, name);
+    return x != NULL && x->type != JSON_NULL ? x->type == JSON_TRUE : fallback;
 }

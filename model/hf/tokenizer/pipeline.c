@@ -7,8 +7,6 @@
 
 enum { MAX_PARTS = 12, MAX_EXPRESSION = 1 << 14 };
 
-static const char space_mark[] = "\xe2\x96\x81";
-
 /* The expressions that cut a text, in the order in which they run. */
 typedef struct Expressions {
     RpGgufString texts[MAX_PARTS];
@@ -21,23 +19,13 @@ typedef struct Expressions {
 /* GPT-2, which ByteLevel applies by itself */
 static const char gpt2[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 
-static RpGgufString text_of(const char *s) { return (RpGgufString){s, strlen(s)}; }
-
-static bool flag(const HfVocabulary *v, const JsonNode *object, const char *name, bool fallback) {
-    const JsonNode *x = rp_json_get(v->j, object, name);
-    return x != NULL && x->type != JSON_NULL ? x->type == JSON_TRUE : fallback;
-}
-
 /* ---- pre_tokenizer ---- */
 
 static RpStatus add(const HfVocabulary *v, Expressions *e, RpGgufString text, bool dropped) {
     if (e->n == MAX_PARTS || text.len > MAX_EXPRESSION)
         return rp_fail(RP_E_UNSUPPORTED, "%s: a pre_tokenizer of more than %d parts or %d bytes", v->j->path, MAX_PARTS,
                        MAX_EXPRESSION);
-    const char *differs = rp_hf_expression_differs(text);
-    if (differs != NULL)
-        return rp_fail(RP_E_UNSUPPORTED, "%s: the expression '%.*s' is not supported: %s", v->j->path,
-                       (int)(text.len < 96 ? text.len : 96), text.ptr, differs);
+    RP_TRY(rp_hf_check_expression(v, text));
     e->texts[e->n]     = text;
     e->dropped[e->n++] = dropped;
     return RP_OK;
@@ -56,7 +44,7 @@ static RpStatus add_string(const HfVocabulary *v, Expressions *e, RpGgufString s
 static RpStatus split(const HfVocabulary *v, const JsonNode *x, Expressions *e) {
     const JsonNode *behavior = rp_json_get(v->j, x, "behavior"), *pattern = rp_json_get(v->j, x, "pattern");
     const JsonNode *regex = rp_json_get(v->j, pattern, "Regex"), *string = rp_json_get(v->j, pattern, "String");
-    const bool      invert = flag(v, x, "invert", false);
+    const bool      invert = rp_hf_option(v, x, "invert", false);
     /* the normalizer has left no space */
     if (!v->byte_level && string != NULL && rp_json_is(v->j, string, " ")) return RP_OK;
     const bool isolated = rp_json_is(v->j, behavior, "Isolated"), removed = rp_json_is(v->j, behavior, "Removed");
@@ -70,13 +58,13 @@ static RpStatus split(const HfVocabulary *v, const JsonNode *x, Expressions *e) 
 static RpStatus metaspace(HfVocabulary *v, const JsonNode *x) {
     static const char *const schemes[] = {"never", "always", "first"};
     const JsonNode *replacement = rp_json_get(v->j, x, "replacement"), *scheme = rp_json_get(v->j, x, "prepend_scheme");
-    if (!rp_json_is(v->j, replacement, space_mark))
+    if (!rp_json_is(v->j, replacement, HF_SPACE_MARK))
         return rp_hf_unsupported(v, "replacement of Metaspace", replacement);
     if (v->prepends) return rp_hf_unsupported(v, "Prepend beside", rp_json_get(v->j, x, "type"));
     v->byte_level    = false;
     v->spaces_marked = true;
-    v->split_words   = flag(v, x, "split", true);
-    v->space_prefix  = flag(v, x, "add_prefix_space", true) ? "always" : "never";
+    v->split_words   = rp_hf_option(v, x, "split", true);
+    v->space_prefix  = rp_hf_option(v, x, "add_prefix_space", true) ? "always" : "never";
     if (scheme == NULL) return RP_OK;
     for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++)
         if (rp_json_is(v->j, scheme, schemes[i])) {
@@ -98,8 +86,8 @@ static RpStatus whitespace_split(HfVocabulary *v, const Expressions *e, const Js
 static RpStatus punctuation(const HfVocabulary *v, const JsonNode *x, Expressions *e) {
     const JsonNode *behavior = rp_json_get(v->j, x, "behavior");
     if (behavior == NULL || rp_json_is(v->j, behavior, "Isolated"))
-        return add(v, e, text_of("[\\p{P}$+<=>\\^`|~]"), false);
-    if (rp_json_is(v->j, behavior, "Contiguous")) return add(v, e, text_of("[\\p{P}$+<=>\\^`|~]+"), false);
+        return add(v, e, rp_hf_text_of("[\\p{P}$+<=>\\^`|~]"), false);
+    if (rp_json_is(v->j, behavior, "Contiguous")) return add(v, e, rp_hf_text_of("[\\p{P}$+<=>\\^`|~]+"), false);
     return rp_hf_unsupported(v, "behavior of Punctuation", behavior);
 }
 
@@ -111,13 +99,13 @@ static RpStatus pre_tokenizer(HfVocabulary *v, const JsonNode *x, Expressions *e
     if (rp_json_is(v->j, type, "WhitespaceSplit")) return whitespace_split(v, e, type);
     if (rp_json_is(v->j, type, "Punctuation")) return punctuation(v, x, e);
     if (rp_json_is(v->j, type, "Digits"))
-        return add(v, e, text_of(flag(v, x, "individual_digits", false) ? "\\p{N}" : "\\p{N}+"), false);
+        return add(v, e, rp_hf_text_of(rp_hf_option(v, x, "individual_digits", false) ? "\\p{N}" : "\\p{N}+"), false);
     if (!rp_json_is(v->j, type, "ByteLevel")) return rp_hf_unsupported(v, "pre_tokenizer", type);
-    if (flag(v, x, "add_prefix_space", true))
+    if (rp_hf_option(v, x, "add_prefix_space", true))
         return rp_fail(RP_E_UNSUPPORTED, "%s: add_prefix_space of ByteLevel is not supported", v->j->path);
     if (v->prepends) return rp_hf_unsupported(v, "Prepend beside", type);
     e->byte_level = true;
-    return flag(v, x, "use_regex", true) ? add(v, e, text_of(gpt2), false) : RP_OK;
+    return rp_hf_option(v, x, "use_regex", true) ? add(v, e, rp_hf_text_of(gpt2), false) : RP_OK;
 }
 
 /* The name that GGUF has for these expressions, for other readers of a file that is made of the directory. */
@@ -157,7 +145,7 @@ static void put_expressions(const HfVocabulary *v, const Expressions *e) {
     for (size_t i = 0; i < e->n; i++) rp_gguf_put_text(w, e->texts[i].ptr, e->texts[i].len);
     rp_gguf_put_array(w, "tokenizer.hf.dropped", RP_GGUF_BOOL, e->n);
     for (size_t i = 0; i < e->n; i++) rp_gguf_put_element(w, &e->dropped[i], 1);
-    rp_gguf_put_bool(w, "tokenizer.hf.ignore_merges", flag(v, v->model, "ignore_merges", false));
+    rp_gguf_put_bool(w, "tokenizer.hf.ignore_merges", rp_hf_option(v, v->model, "ignore_merges", false));
 }
 
 static RpStatus read_pipeline(HfVocabulary *v, Expressions *e) {
@@ -178,7 +166,7 @@ static RpStatus read_pipeline(HfVocabulary *v, Expressions *e) {
         put_expressions(v, e);
         return RP_OK;
     }
-    if (e->n > 0 || e->byte_level || flag(v, v->model, "ignore_merges", false))
+    if (e->n > 0 || e->byte_level || rp_hf_option(v, v->model, "ignore_merges", false))
         return rp_fail(RP_E_UNSUPPORTED, "%s: a vocabulary with U+2581 for spaces whose texts are also split",
                        v->j->path);
     rp_gguf_put_bool(v->m->out, "tokenizer.ggml.add_space_prefix", strcmp(v->space_prefix, "never") != 0);

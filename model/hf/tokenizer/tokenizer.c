@@ -37,9 +37,8 @@ static bool is_byte(RpGgufString s) {
 }
 
 static RpStatus read_vocab(HfVocabulary *v) {
-    const JsonNode *vocab    = rp_json_get(v->j, v->model, "vocab"),
-                   *fallback = rp_json_get(v->j, v->model, "byte_fallback");
-    const bool bytes         = fallback != NULL && fallback->type == JSON_TRUE;
+    const JsonNode *vocab = rp_json_get(v->j, v->model, "vocab");
+    const bool      bytes = rp_hf_option(v, v->model, "byte_fallback", false);
     if (vocab == NULL || vocab->type != JSON_OBJECT) return bad(v, "model.vocab is no object");
     for (const JsonNode *x = rp_json_first(v->j, vocab); x != NULL; x = rp_json_next(v->j, vocab, x)) {
         const RpGgufString text = rp_json_key(v->j, x);
@@ -48,17 +47,11 @@ static RpStatus read_vocab(HfVocabulary *v) {
     return RP_OK;
 }
 
-static bool is_true(const HfVocabulary *v, const JsonNode *object, const char *name) {
-    const JsonNode *x = rp_json_get(v->j, object, name);
-    return x != NULL && x->type == JSON_TRUE;
-}
-
 /* "vocab" of a unigram model: [text, log probability] by id. */
 static RpStatus read_pieces(HfVocabulary *v) {
-    const JsonNode *vocab    = rp_json_get(v->j, v->model, "vocab"),
-                   *fallback = rp_json_get(v->j, v->model, "byte_fallback");
-    const bool bytes         = fallback != NULL && fallback->type == JSON_TRUE;
-    uint32_t   id            = 0;
+    const JsonNode *vocab = rp_json_get(v->j, v->model, "vocab");
+    const bool      bytes = rp_hf_option(v, v->model, "byte_fallback", false);
+    uint32_t        id    = 0;
     if (vocab == NULL || vocab->type != JSON_ARRAY || vocab->n > v->n)
         return rp_fail(RP_E_FORMAT, "%s: model.vocab is no list of at most %u pieces", v->j->path, v->n);
     v->log_probs = malloc(v->n * sizeof *v->log_probs);
@@ -87,14 +80,15 @@ static RpStatus read_added(HfVocabulary *v) {
         const bool is_special = special != NULL && special->type == JSON_TRUE;
         /* such as those of images, which the embedding of a text model does not have */
         if (is_special && rp_json_u63(v->j, rp_json_get(v->j, x, "id"), &id) && id >= v->n) continue;
-        if (is_true(v, x, "single_word")) return rp_hf_unsupported(v, "single_word", text);
+        if (rp_hf_option(v, x, "single_word", false)) return rp_hf_unsupported(v, "single_word", text);
         RP_TRY(
             set_token(v, rp_json_get(v->j, x, "id"), rp_json_string(v->j, text), is_special ? CONTROL : USER_DEFINED));
         (void)rp_json_u63(v->j, rp_json_get(v->j, x, "id"), &id); /* set_token has checked it */
-        v->tokens[id].strip = (uint8_t)((is_true(v, x, "lstrip") ? 1 : 0) | (is_true(v, x, "rstrip") ? 2 : 0));
-        v->strips           = v->strips || v->tokens[id].strip != 0;
+        v->tokens[id].strip =
+            (uint8_t)((rp_hf_option(v, x, "lstrip", false) ? 1 : 0) | (rp_hf_option(v, x, "rstrip", false) ? 2 : 0));
+        v->strips = v->strips || v->tokens[id].strip != 0;
 
-        v->tokens[id].normalized = is_true(v, x, "normalized");
+        v->tokens[id].normalized = rp_hf_option(v, x, "normalized", false);
     }
     return RP_OK;
 }
@@ -106,7 +100,8 @@ static RpStatus check_added(const HfVocabulary *v) {
     for (const JsonNode *x = rp_json_first(v->j, list); x != NULL; x = rp_json_next(v->j, list, x)) {
         const JsonNode    *content = rp_json_get(v->j, x, "content");
         const RpGgufString text    = rp_json_string(v->j, content);
-        if (is_true(v, x, "normalized") && (v->prepends || (v->replaces && memchr(text.ptr, ' ', text.len) != NULL)))
+        if (rp_hf_option(v, x, "normalized", false) &&
+            (v->prepends || (v->replaces && memchr(text.ptr, ' ', text.len) != NULL)))
             return rp_hf_unsupported(v, "normalized of an added token that the normalizer changes", content);
     }
     return RP_OK;

@@ -19,6 +19,12 @@
 
 #include "model/hf/hf.h"
 
+#include <string.h>
+
+#define HF_SPACE_MARK "\xe2\x96\x81" /* U+2581, which stands for a space */
+
+static inline RpGgufString rp_hf_text_of(const char *s) { return (RpGgufString){s, strlen(s)}; }
+
 enum { HF_TOKEN_NORMAL = 1, HF_MAX_STEPS = 16 };
 
 /* A step of the normalizer: its kind, a pattern and a replacement, as in tokenizer.hf.normalizers. */
@@ -67,6 +73,9 @@ typedef struct HfParts {
 HfParts rp_hf_parts(const HfVocabulary *v, const char *name, const char *list);
 void    rp_hf_next_part(const HfVocabulary *v, HfParts *p);
 
+/* A boolean of an object of tokenizer.json; `fallback` where it is absent or null. */
+bool rp_hf_option(const HfVocabulary *v, const JsonNode *object, const char *name, bool fallback);
+
 /* A text that is looked for as it stands, as an expression: each byte of punctuation is escaped. The caller frees
  * out->ptr. */
 RP_NODISCARD RpStatus rp_hf_escaped(const HfVocabulary *v, RpGgufString s, RpGgufString *out);
@@ -79,8 +88,8 @@ RP_NODISCARD RpStatus rp_hf_normalizer(HfVocabulary *v);
 RP_NODISCARD RpStatus rp_hf_wordpiece(HfVocabulary *v);
 void                  rp_hf_put_word(const HfVocabulary *v, const HfToken *t);
 
-/* The construct of an expression that PCRE2 reads otherwise than Onigmo, the library of tokenizers; NULL: none. */
-const char *rp_hf_expression_differs(RpGgufString text);
+/* RP_E_UNSUPPORTED for an expression that PCRE2 reads otherwise than Onigmo, the library of tokenizers. */
+RP_NODISCARD RpStatus rp_hf_check_expression(const HfVocabulary *v, RpGgufString text);
 
 /* post_processor; sets bos and eos. */
 RP_NODISCARD RpStatus rp_hf_post_processor(HfVocabulary *v);
