@@ -1,6 +1,6 @@
 """The functions of reprise/nn.h for the safe wrappers of Rust and Go.
 
-The lengths of their arrays come from the table that the Python package has too, bindings/python/src/reprise/_nn_rules.py,
+The lengths of their arrays come from the table that the Python package has too, bindings/python/src/reprise/_nn/rules.py,
 which explains the form of a row. A new function needs its row there, and nothing here. The wrappers use a row as follows:
 
     x[*n]          the length of an input is n: the wrapper does not have the parameter n
@@ -108,7 +108,7 @@ class Function:
 
 
 def rows(source):
-    path = pathlib.Path(source) / "bindings/python/src/reprise/_nn_rules.py"
+    path = pathlib.Path(source) / "bindings/python/src/reprise/_nn/rules.py"
     spec = importlib.util.spec_from_file_location("rules", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -121,7 +121,7 @@ def row_of(name, table, declared):
         return table[name]
     if name.endswith("_workspace"):
         return f"-> {declared[2][-1][1]}[]"
-    raise SystemExit(f"bindings/python/src/reprise/_nn_rules.py has no row for {name}: add the lengths of its arrays")
+    raise SystemExit(f"bindings/python/src/reprise/_nn/rules.py has no row for {name}: add the lengths of its arrays")
 
 
 def doc_of(header, name):

@@ -57,7 +57,7 @@ class Changed(unittest.TestCase):
         done = self.run_generator(
             ("include/reprise/nn.h", "F(silu, (", f"F(novel, {parameters}, (x, n)) F(silu, ("),
             ("include/reprise/nn.h", "/* RP_NN_ABI_VERSION of", f"{query[1]}{query[0]};\n/* RP_NN_ABI_VERSION of"),
-            ("bindings/python/src/reprise/_nn_rules.py", "\n}", "\n    " + row))
+            ("bindings/python/src/reprise/_nn/rules.py", "\n}", "\n    " + row))
         self.assertEqual((done.returncode, done.stderr), (1, ""))
         self.assertIn("rp_nn_cpu_novel_workspace(rows, &mut bytes)", done.stdout)
 

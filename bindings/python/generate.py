@@ -5,7 +5,7 @@
 
     src/reprise/_c.py      structs, enumerations, prototypes     from tests/abi/reprise.abi, nn.h and the headers' declarations
     src/reprise/_ops.py    the builder functions of graph.h as methods
-    src/reprise/_nn_functions.pyi   the parameters of the functions of nn.h, for editors and type checkers
+    src/reprise/_nn/functions.pyi   the parameters of the functions of nn.h, for editors and type checkers
     functions.txt          the public functions that the package calls
 
 reprise.abi is the compiler's view of the headers (tests/abi/check.sh compares the two): types, layouts and enumerators. Names
@@ -314,7 +314,7 @@ def ops_module():
 # ---- the functions of nn.h ----
 
 def nn_call(rule, kinds):
-    """The parameters of nn.NAME, by its row of _nn_rules.py: inputs, then by name scalars and outputs."""
+    """The parameters of nn.NAME, by its row of _nn/rules.py: inputs, then by name scalars and outputs."""
     rule = rule.partition("|")[0]
     arrays, _, scalars = rule.partition(";")
     inputs, _, outputs = ([re.match(r"(\w+)([?!+]*)\[(.*)\]", a).groups() for a in re.findall(r"\S+?\[[^\[\]]*\]", side)]
@@ -331,10 +331,10 @@ def nn_call(rule, kinds):
 
 
 def nn_functions():
-    out = ['"""The functions of nn.h with their parameters. Written by generate.py from _nn_rules.py and nn.h; do not edit."""',
-           "from typing import Any", "", "from ._arrays import DtypeLike", "from .nn import Function"]
+    out = ['"""The functions of nn.h with their parameters. Written by generate.py from _nn/rules.py and nn.h; do not edit."""',
+           "from typing import Any", "", "from .._arrays import DtypeLike", "from ..nn import Function"]
     rules = {}
-    exec((PACKAGE / "_nn_rules.py").read_text(), rules)  # noqa: S102: a file of this package
+    exec((PACKAGE / "_nn/rules.py").read_text(), rules)  # noqa: S102: a file of this package
     called = {}
     for _, symbol, listed in nn_lists.symbols(SOURCE):
         if symbol.startswith("rp_nn_cpu_"):
@@ -352,10 +352,10 @@ def nn_functions():
 def functions_list():
     known = set(declarations()) | {symbol for _, symbol, _ in nn_lists.symbols(SOURCE)}
     found = set()
-    for path in sorted(PACKAGE.glob("*.py")):
-        if path.name not in ("_c.py", "_nn_rules.py"):
+    for path in sorted(PACKAGE.rglob("*.py")):
+        if path not in (PACKAGE / "_c.py", PACKAGE / "_nn/rules.py"):
             found |= set(re.findall(r"\brp_\w+", path.read_text()))
-    rules = (PACKAGE / "_nn_rules.py").read_text()
+    rules = (PACKAGE / "_nn/rules.py").read_text()
     for name in re.findall(r'^    "(\w+)": ', rules, re.M):
         found |= {f"rp_nn_{name}", f"rp_nn_cpu_{name}", f"rp_nn_{name}_workspace", f"rp_nn_cpu_{name}_workspace"}
     return "".join(f"{name}\n" for name in sorted(found & known))
@@ -364,7 +364,7 @@ def functions_list():
 def main():
     write, bad = sys.argv[1:] == ["--write"], 0
     for path, make in ((PACKAGE / "_c.py", c_module), (PACKAGE / "_ops.py", ops_module),
-                       (PACKAGE / "_nn_functions.pyi", nn_functions), (HERE / "functions.txt", functions_list)):
+                       (PACKAGE / "_nn/functions.pyi", nn_functions), (HERE / "functions.txt", functions_list)):
         old, new = path.read_text() if path.exists() else "", make()
         if old == new:
             continue

@@ -8,7 +8,7 @@ import sys
 import reprise
 from conftest import SOURCE
 from reprise import _c, _lib, errors, nn
-from reprise._nn_rules import RULES
+from reprise._nn.rules import RULES
 
 
 def test_the_written_modules_are_up_to_date():
@@ -65,9 +65,9 @@ def test_every_status_has_a_class():
 
 
 def test_every_function_of_nn_has_a_row():
-    """A new function of nn.h needs its row in _nn_rules.py, in which every parameter occurs."""
+    """A new function of nn.h needs its row in _nn/rules.py, in which every parameter occurs."""
     for name in nn.NAMES:
-        assert name in nn.FUNCTIONS, f"{name} has no row in _nn_rules.py"
+        assert name in nn.FUNCTIONS, f"{name} has no row in _nn/rules.py"
         function = nn.FUNCTIONS[name]
         arrays = [a.name for a in function.inputs + function.outputs]
         pointers = [p for kind, p in function.parameters if kind.endswith("*") and p not in ("stream", "workspace")]

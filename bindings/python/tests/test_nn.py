@@ -8,8 +8,9 @@ import pytest
 
 import reprise
 from conftest import BUILD
-from reprise import _nn_library, nn
-from reprise._nn_numpy import FALLBACK
+from reprise import nn
+from reprise._nn import library as nn_library
+from reprise._nn.formulas import FALLBACK
 
 rng = np.random.default_rng(1)
 SIZES = {"n": 64, "batch": 3, "dim": 31, "tokens": 5, "experts": 4, "k": 2, "M": 5, "N": 6, "K": 7, "rows": 3, "cols": 64, "vocab": 40,
@@ -63,7 +64,7 @@ def test_the_library_and_numpy_agree(name, given, monkeypatch):
     inputs, more = arguments(function, **given)
     got = called(function, inputs, more)
     assert function.backend == "library"
-    monkeypatch.setattr(_nn_library, "NN", None)
+    monkeypatch.setattr(nn_library, "NN", None)
     assert function.backend == "numpy"
     wanted = called(function, inputs, more)
     assert len(got) == len(wanted) > 0
@@ -198,12 +199,12 @@ def test_a_function_that_an_older_library_lacks():
             return False
         def symbol(self, name):
             return nn.library.__wrapped__.symbol(name)
-    newest = _nn_library.NN
+    newest = nn_library.NN
     try:
-        _nn_library.NN = Older()
+        nn_library.NN = Older()
         assert function.backend == "numpy" and np.allclose(nn.silu([1.0]), 1 / (1 + np.exp(-1)))
     finally:
-        _nn_library.NN = newest
+        nn_library.NN = newest
     with pytest.raises(reprise.NotAvailableError, match="has no function rp_nn_cpu_new"):
         newest.symbol("rp_nn_cpu_new")
 

@@ -50,7 +50,7 @@ def test_device_options_are_those_of_an_executor():
 
 
 def test_the_functions_of_nn_have_their_parameters():
-    stubs = ast.parse((pathlib.Path(nn.__file__).parent / "_nn_functions.pyi").read_text())
+    stubs = ast.parse((pathlib.Path(nn.__file__).parent / "_nn/functions.pyi").read_text())
     calls = {node.name[1:]: node.body[0].args for node in stubs.body if isinstance(node, ast.ClassDef)}
     assert calls.keys() == nn.FUNCTIONS.keys()
     for name, function in nn.FUNCTIONS.items():

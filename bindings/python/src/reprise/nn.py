@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import _c, _nn_library
+from . import _c
 from ._arrays import Array, as_array, dtype_number, exact
 from ._lib import CHECKS, NN_CTYPES, lib
-from ._nn_library import library
-from ._nn_numpy import FALLBACK
-from ._nn_rules import RULES
+from ._nn import library as nn_library
+from ._nn.formulas import FALLBACK
+from ._nn.library import library
+from ._nn.rules import RULES
 from .errors import ArgumentError, DtypeError, ShapeError
 from .nn_device import DeviceArray, on_device
 
@@ -31,7 +32,7 @@ class Argument:
     def __init__(self, text: str, output: bool) -> None:
         found = re.fullmatch(r"(\w+)([?!+]*)\[(.*)\]", text)
         if found is None:
-            raise ValueError(f"_nn_rules: '{text}' is not understood")
+            raise ValueError(f"_nn/rules.py: '{text}' is not understood")
         self.name, marks = found[1], found[2]
         self.optional, self.changed, self.at_least, self.output = "?" in marks, "!" in marks, "+" in marks, output
         self.dims = [d.strip() for d in re.findall(r"(?:[^,()]|\([^()]*\))+", found[3])]
@@ -81,7 +82,7 @@ class Function:
     @property
     def backend(self) -> str:
         """"library" or "numpy"."""
-        return "library" if _nn_library.NN is not None and _nn_library.NN.has(f"rp_nn_cpu_{self.__name__}") else "numpy"
+        return "library" if nn_library.NN is not None and nn_library.NN.has(f"rp_nn_cpu_{self.__name__}") else "numpy"
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         try:
@@ -288,12 +289,12 @@ FUNCTIONS = {name: Function(name, RULES.get(name) or workspace_rule(name)) for n
 
 
 if TYPE_CHECKING:
-    from ._nn_functions import *
+    from ._nn.functions import *
 else:
     def __getattr__(name: str) -> Function:
         if name in FUNCTIONS:
             return FUNCTIONS[name]
-        raise AttributeError(f"reprise.nn has no {name}" + (": it has no row in _nn_rules" if name in NAMES else ""))
+        raise AttributeError(f"reprise.nn has no {name}" + (": it has no row in _nn/rules.py" if name in NAMES else ""))
 
 
 def __dir__() -> list[str]:

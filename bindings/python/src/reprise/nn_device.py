@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ._arrays import Array, as_array
-from ._nn_library import library
+from ._nn.library import library
 from .errors import ArgumentError, ClosedError, DtypeError, ShapeError
 
 

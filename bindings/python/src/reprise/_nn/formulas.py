@@ -1,4 +1,4 @@
-"""NumPy in place of a function of libreprise_nn that the library lacks. Arguments: the inputs of its row in _nn_rules and those
+"""NumPy in place of a function of libreprise_nn that the library lacks. Arguments: the inputs of its row in rules.py and those
 outputs that it reads, then the other parameters. Results: the inputs that it changes, then its outputs."""
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from . import quants
+from .. import quants
 
 ERF = np.vectorize(math.erf, otypes=[np.float64])
 

@@ -1,8 +1,8 @@
-"""The functions of nn.h with their parameters. Written by generate.py from _nn_rules.py and nn.h; do not edit."""
+"""The functions of nn.h with their parameters. Written by generate.py from _nn/rules.py and nn.h; do not edit."""
 from typing import Any
 
-from ._arrays import DtypeLike
-from .nn import Function
+from .._arrays import DtypeLike
+from ..nn import Function
 
 class _adamw_step(Function):
     def __call__(self, param: Any, grad: Any, m: Any, v: Any, *, lr: float, beta1: float = 0.9, beta2: float = 0.999,

@@ -1,8 +1,8 @@
 """libreprise_nn, if it is there."""
 from __future__ import annotations
 
-from ._lib import NnLibrary
-from .errors import NotAvailableError
+from .._lib import NnLibrary
+from ..errors import NotAvailableError
 
 NN: NnLibrary | None
 try:

@@ -1,0 +1,1 @@
+"""What reprise.nn is made of: the library, the rules of its functions, and formulas of NumPy."""
