@@ -28,7 +28,7 @@ static SHAPE_RULE(shape) {
     }
     if (!rp_shape_contiguous_rows(dst)) REFUSE(RP_E_SHAPE, "the destination's rows must be contiguous");
     if (dst->ne[0] != x->ne[0] || dst->ne[2] != x->ne[2] || dst->ne[3] != x->ne[3])
-        REFUSE(RP_E_SHAPE, "source and destination must have one shape but for the number of rows");
+        REFUSE(RP_E_SHAPE, "source and destination must have the same shape; only the number of rows may differ");
     if (pos == NULL && x->ne[1] > dst->ne[1])
         REFUSE(RP_E_SHAPE, "the destination must have at least as many rows as the source");
     if (pos != NULL && !rp_shape_is_index(pos, x->ne[1])) REFUSE(RP_E_SHAPE, "positions must be i32, one per row");

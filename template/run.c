@@ -1,4 +1,4 @@
-/* What all parts of a rendering share: limits, texts and variables (run.h). */
+/* Limits, texts and variables, which all parts of a rendering use (run.h). */
 #include "template/run.h"
 
 #include <string.h>

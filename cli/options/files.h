@@ -16,7 +16,7 @@ void cli_files_add(FileList *list, FileUse use, const char *name, const char *pa
  * folder and name. */
 bool cli_same_file(const char *a, const char *b);
 
-/* Compares the files of a parsed command line: those of the options of the command and of `common`. PARSE_ERROR for an
+/* Compares the files that a parsed command line names, by options of the command and of `common`. PARSE_ERROR for an
  * output that is an input or another output, and PARSE_FAILED for other failures, after printing one line on stderr. */
 ParseResult cli_check_files(const Command *command, const Option *common, size_t n_common);
 

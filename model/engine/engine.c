@@ -111,7 +111,7 @@ static RpStatus plan_runners(RpEngine *e) {
     return rp_drafter_plan(&e->drafter, &me, e->passes);
 }
 
-/* What open_runners hands to the executors. */
+/* RpExecutorOptions.repack of the engine: a session of one request copies less by itself. */
 static const char *repack_of(const RpEngineOptions *o) {
     return rp_runner_repack(o->repack, o->n_seq > 1 ? "auto" : "codebook");
 }

@@ -1,4 +1,4 @@
-/* Where a request is: in the queue, among those that run, or in neither when it has ended. */
+/* Moves a request between the queue and the running requests, and takes it out of both when it ends. */
 #include "model/engine/engine.h"
 
 #include <string.h>

@@ -31,7 +31,7 @@ static const struct {
     {"flax_model.msgpack",           CONVERT_WEIGHTS                                                          },
 };
 
-/* Of the files that fit the row, the one with the first name. */
+/* `found` becomes the alphabetically first name of a file that fits the row. */
 static void find(DIR *directory, int row, char found[NAME_MAX + 1]) {
     rewinddir(directory);
     for (const struct dirent *e; (e = readdir(directory)) != NULL;) {

@@ -226,7 +226,8 @@ static const HfName gemma4_names[] = {
     {NULL,                           NULL                 }
 };
 
-/* Gate and up of all experts side by side. Published files have them transposed, those of transformers 5 do not. */
+/* gate_up_proj has gate and up of all experts side by side. Published files have transposed matrices; files that
+ * transformers 5 saves do not. */
 static const HfPart qwen3_vl_moe_parts[] = {
     {"mlp.experts.gate_up_proj", "ffn_gate_exps.weight", FORM_LEFT_COLUMNS,  -1},
     {"mlp.experts.gate_up_proj", "ffn_up_exps.weight",   FORM_RIGHT_COLUMNS, -1},

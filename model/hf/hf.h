@@ -87,7 +87,7 @@ typedef struct HfDefault {
     double      value;
 } HfDefault;
 
-/* Where files have the layers that predict further tokens; HF_MTP_NONE: `arch` has none that guess (mtp.c). */
+/* The names that layers which predict further tokens have in the files (mtp.c). HF_MTP_NONE: they are left out. */
 typedef enum HfMtp { HF_MTP_NONE, HF_MTP_LAYERS, HF_MTP_PREFIX } HfMtp;
 
 /* A family of models, as the field "architectures" of config.json names it. */

@@ -90,7 +90,7 @@ static const char *const ignored[] = {"vision_tower.",
                                       "pooler.",
                                       "embeddings.position_ids"};
 
-/* Of encoders: the heads that fill in masked words. */
+/* Encoders are read without the heads that fill in masked words; the names of these heads begin so. */
 static const char *const ignored_heads[] = {"lm_head.", "cls.", "head.", "decoder."};
 
 #define COUNT(rows) (sizeof(rows) / sizeof(rows)[0])

@@ -1,4 +1,4 @@
-/* The parts of a pipeline of tokenizer.json are those of a Sequence, or the one object itself; and their options. */
+/* Reads a pipeline of tokenizer.json: the parts of a Sequence, or the object itself as the only part. */
 #include "model/hf/tokenizer/tokenizer.h"
 
 HfParts rp_hf_parts(const HfVocabulary *v, const char *name, const char *list) {

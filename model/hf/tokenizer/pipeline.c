@@ -82,7 +82,7 @@ static RpStatus whitespace_split(HfVocabulary *v, const Expressions *e, const Js
     return RP_OK;
 }
 
-/* Of ASCII, symbols count as punctuation too. */
+/* The package tokenizers counts the symbols of ASCII as punctuation, too. */
 static RpStatus punctuation(const HfVocabulary *v, const JsonNode *x, Expressions *e) {
     const JsonNode *behavior = rp_json_get(v->j, x, "behavior");
     if (behavior == NULL || rp_json_is(v->j, behavior, "Isolated"))
