@@ -76,7 +76,7 @@ RpStatus rp_dtype_check_row(RpDtype dtype, const void *row, int64_t n) {
     const RpDtypeInfo *info = rp_dtype_info(dtype);
     if (info == NULL) return rp_fail(RP_E_DTYPE, "there is no type %d", (int)dtype);
     if (n < 0 || n % info->block_elems != 0)
-        return rp_fail(RP_E_SHAPE, "a row of %lld elements is not a whole number of %s blocks of %d", (long long)n,
+        return rp_fail(RP_E_SHAPE, "a row of %lld elements: must be a whole number of %s blocks of %d", (long long)n,
                        info->name, info->block_elems);
     const CustomDtype *type = rp_dtype_custom(dtype);
     if (type == NULL || type->description.validate == NULL) return RP_OK;

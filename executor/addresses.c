@@ -126,10 +126,10 @@ static RpStatus kept_memory(const RpExecutor *e, const TensorNode *node, size_t 
     const RpTensorView view = rp_node_view(node);
     const size_t       all  = rp_view_extent_bytes(&view);
     if (ref.space == SPACE_WEIGHT)
-        return rp_fail(RP_E_ARG, "'%s' is neither an input nor an output nor a state", rp_node_name(node));
+        return rp_fail(RP_E_ARG, "'%s': must be an input, an output or a state", rp_node_name(node));
     if (offset > all || bytes > all - offset)
-        return rp_fail(RP_E_ARG, "'%s': %zu bytes from byte %zu on: it has %zu", rp_node_name(node), bytes, offset,
-                       all);
+        return rp_fail(RP_E_ARG, "'%s': %zu bytes from byte %zu on: must be inside of its %zu bytes",
+                       rp_node_name(node), bytes, offset, all);
     *memory = (char *)rp_executor_address(e, ref) + offset;
     return RP_OK;
 }
@@ -186,7 +186,7 @@ RpStatus rp_executor_read(RpExecutor *e, const TensorNode *node, void *out, size
     if (strcmp(p.space, "weight") == 0)
         return rp_fail(RP_E_ARG, "'%s' is a weight: its values are those of the model file", rp_node_name(node));
     if (bytes > p.bytes)
-        return rp_fail(RP_E_ARG, "'%s': %zu bytes requested, it has %zu", rp_node_name(node), bytes, p.bytes);
+        return rp_fail(RP_E_ARG, "'%s': %zu bytes: must be at most %zu", rp_node_name(node), bytes, p.bytes);
     RP_TRY(check_has_value(e, node, &p));
     return e->backend->copy(e, out, rp_executor_address(e, rp_plan_ref(e->plan, node)), bytes, true);
 }

@@ -45,17 +45,23 @@ void rp_executor_free(RpExecutor *e) {
 }
 
 static RpStatus check_options(const RpExecutorOptions *o) {
-    if ((unsigned)o->mode > RP_MODE_LOOP) return rp_fail(RP_E_ARG, "there is no launch mode %d", (int)o->mode);
-    if ((unsigned)o->columns > RP_COLUMNS_PROMPT) return rp_fail(RP_E_ARG, "there are no columns %d", (int)o->columns);
+    if ((unsigned)o->mode > RP_MODE_LOOP)
+        return rp_fail(RP_E_ARG, "launch mode %d: must be from 0 to %d", (int)o->mode, (int)RP_MODE_LOOP);
+    if ((unsigned)o->columns > RP_COLUMNS_PROMPT)
+        return rp_fail(RP_E_ARG, "columns %d: must be from 0 to %d", (int)o->columns, (int)RP_COLUMNS_PROMPT);
     if (o->repack != NULL && strcmp(o->repack, "on") != 0 && strcmp(o->repack, "off") != 0 &&
         strcmp(o->repack, "auto") != 0 && strcmp(o->repack, "codebook") != 0)
         return rp_fail(RP_E_ARG, "repack '%s': must be on, off, auto or codebook", o->repack);
     if (!(o->watchdog_s >= 0.0 && o->watchdog_s <= RP_WATCHDOG_MAX_S))
         return rp_fail(RP_E_ARG, "a watchdog of %g seconds: must be from 0 to %g", o->watchdog_s, RP_WATCHDOG_MAX_S);
     if (o->backend != NULL && o->share != NULL)
-        return rp_fail(RP_E_ARG, "backend '%s': an executor that shares has the backend of its owner", o->backend);
+        return rp_fail(
+            RP_E_ARG,
+            "backend '%s': must not be given with share, an executor that shares has the backend of its owner",
+            o->backend);
     if (o->backend != NULL && o->repack != NULL && strcmp(o->repack, "on") == 0)
-        return rp_fail(RP_E_ARG, "backend '%s': repacked weights are for the built-in kernels", o->backend);
+        return rp_fail(RP_E_ARG, "backend '%s': repack must not be on, repacked weights are for the built-in kernels",
+                       o->backend);
     if (o->step == NULL) return RP_OK;
     const RpTensorView v = rp_node_view(o->step);
     if (strcmp(rp_node_op_name(o->step), "state") != 0 || v.dtype != RP_I32 || rp_view_elems(&v) < RP_STEP_WORDS)
@@ -150,9 +156,10 @@ RpStatus rp_executor_run_steps(RpExecutor *e, int first, int end) {
 
     if (e->plugin != NULL) return rp_plugin_refuse(e, "a run in parts");
     if (first < 0 || end < first || end > e->plan->n_steps)
-        return rp_fail(RP_E_ARG, "steps %d to %d: the plan has %d", first, end, e->plan->n_steps);
+        return rp_fail(RP_E_ARG, "steps %d to %d: must be in order, and at most the %d of the plan", first, end,
+                       e->plan->n_steps);
     if (first != 0 && first != e->n_done)
-        return rp_fail(RP_E_ARG, "steps from %d on: the next is %d, or 0 for a new run", first, e->n_done);
+        return rp_fail(RP_E_ARG, "steps from %d on: must begin at step %d, or at 0 for a new run", first, e->n_done);
     StepPart part = {.run = "part of a run", .name = "part", .first = first, .end = end};
     e->n_done     = 0; /* after a failure no node has its value */
     RP_TRY(rp_executor_step(e, &part, run_part, &part));
@@ -217,7 +224,7 @@ RpStatus rp_executor_profile(RpExecutor *e, int n_runs, double *step_ns, double 
     RP_NOT_NULL(step_ns, "step_ns");
     RP_NOT_NULL(total_ns, "total_ns");
 
-    if (n_runs < 1) return rp_fail(RP_E_ARG, "a profile of %d runs", n_runs);
+    if (n_runs < 1) return rp_fail(RP_E_ARG, "a profile of %d runs: must be at least 1", n_runs);
     e->n_done = e->plan->n_steps;
     if (e->step == NULL) return e->backend->profile(e, n_runs, step_ns, total_ns, NULL);
     /* Each run of a plan that samples advances the step state. The backend restores it from this copy. */
@@ -310,7 +317,8 @@ static bool same_step(const PlanStep *x, const PlanStep *y) {
 /* Weights of plan b fit plan a if all steps agree. The error names the first step that differs. */
 static RpStatus check_same_steps(const ExecPlan *a, const ExecPlan *b) {
     if (a->n_steps != b->n_steps)
-        return rp_fail(RP_E_SHAPE, "weights of a plan of %d steps for one of %d", b->n_steps, a->n_steps);
+        return rp_fail(RP_E_SHAPE, "weights of a plan of %d steps: must have the %d steps of the executor's plan",
+                       b->n_steps, a->n_steps);
     for (int i = 0; i < a->n_steps; i++) {
         const PlanStep *x = &a->steps[i], *y = &b->steps[i];
         if (!same_step(x, y))

@@ -26,7 +26,7 @@ RpStatus rp_mode_from_name(const char *name, RpExecMode *out) {
 }
 
 RpStatus rp_executor_describe(const ExecPlan *plan, int i, RpStepLaunch *out) {
-    if (i < 0 || i >= plan->n_steps) return rp_fail(RP_E_ARG, "step %d of a plan of %d", i, plan->n_steps);
+    if (i < 0 || i >= plan->n_steps) return rp_fail(RP_E_ARG, "step %d: must be from 0 to %d", i, plan->n_steps - 1);
     *out = (RpStepLaunch){.node       = plan->steps[i].node,
                           .bytes      = rp_plan_step_bytes(plan, i),
                           .n_barriers = rp_cpu_needs(plan->steps[i].op, &plan->steps[i].args).phases};

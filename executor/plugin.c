@@ -65,7 +65,8 @@ static RpStatus run_steps(RpBackendPlan *plan, int first, int end) {
     RpExecutor *e = (RpExecutor *)plan;
     if (!e->plugin->running) return rp_fail(RP_E_STATE, "run_steps is for `run` only");
     if (first < 0 || end < first || end > e->plan->n_steps)
-        return rp_fail(RP_E_ARG, "steps %d to %d: the plan has %d", first, end, e->plan->n_steps);
+        return rp_fail(RP_E_ARG, "steps %d to %d: must be in order, and at most the %d of the plan", first, end,
+                       e->plan->n_steps);
     return first == end ? RP_OK : e->backend->run_steps(e, first, end);
 }
 

@@ -19,11 +19,11 @@ static RpStatus check_options(const RpExecutor *e, const RpReplyOptions *o) {
     if (e->reply.active) return rp_fail(RP_E_STATE, "a reply is under way already");
     const RpTensorView view = rp_node_view(e->step);
     if (o->state == NULL || (o->end == NULL && o->n_end > 0))
-        return rp_fail(RP_E_ARG, "a reply without a step state, or without its end tokens");
+        return rp_fail(RP_E_ARG, "a reply: state must not be NULL, nor end if n_end is above 0");
     if (o->n_state < RP_STEP_WORDS || o->n_state > rp_view_extent_bytes(&view) / sizeof *o->state)
         return rp_fail(RP_E_ARG, "a step state of %zu words: must be from %d to %zu", o->n_state, (int)RP_STEP_WORDS,
                        rp_view_extent_bytes(&view) / sizeof *o->state);
-    if (o->max_tokens < 1) return rp_fail(RP_E_ARG, "a reply of %d tokens", o->max_tokens);
+    if (o->max_tokens < 1) return rp_fail(RP_E_ARG, "a reply of %d tokens: must be at least 1", o->max_tokens);
     if (o->n_end > RP_REPLY_MAX_END)
         return rp_fail(RP_E_ARG, "%zu end tokens: must be at most %d", o->n_end, RP_REPLY_MAX_END);
     return RP_OK;
@@ -35,7 +35,7 @@ static RpStatus check_state(const RpExecutor *e, const RpReplyOptions *o, const 
     const PlanStep *sample  = &e->plan->steps[e->plan->n_steps - 1];
     const int64_t   n_vocab = sample->op == RP_OP_SAMPLE ? sample->args.sample.logits.ne[0] : INT32_MAX;
     if (s->token < 0 || s->token >= n_vocab)
-        return rp_fail(RP_E_ARG, "a reply from token %d: the vocabulary has %lld", s->token, (long long)n_vocab);
+        return rp_fail(RP_E_ARG, "a reply from token %d: must be from 0 to %lld", s->token, (long long)n_vocab - 1);
     return rp_step_check(s, o->state + RP_STEP_WORDS, (int64_t)o->n_state - RP_STEP_WORDS, n_vocab);
 }
 
@@ -45,7 +45,7 @@ static RpStatus reply_begin(RpExecutor *e, const RpReplyOptions *o, bool held) {
     memcpy(&s, o->state, sizeof s);
     RP_TRY(check_state(e, o, &s));
     if (s.pos < 0 || s.pos >= o->n_ctx)
-        return rp_fail(RP_E_CONTEXT_FULL, "a reply from position %d of %d", s.pos, o->n_ctx);
+        return rp_fail(RP_E_CONTEXT_FULL, "a reply from position %d: must be from 0 to %d", s.pos, o->n_ctx - 1);
     RP_TRY(rp_executor_set(e, e->step, o->state, o->n_state * sizeof *o->state));
     Reply r = {.active  = true,
                .in_loop = !held && rp_executor_loops(e),

@@ -53,7 +53,7 @@ extern "C" RpStatus rp_cuda_top_k(const RpOpArgs *args, RpKernelCtx *ctx) {
         return RP_LAUNCH("top_k", ctx, one, argmax_kernel, *x, args->top_k.bias, args->dst);
     }
     if (x->ne[0] > MAX_VALUES)
-        return rp_fail(RP_E_UNSUPPORTED, "top_k: rows of %lld are more than the %d that fit the shared memory",
+        return rp_fail(RP_E_UNSUPPORTED, "top_k: rows of %lld: must be at most %d, which fit the shared memory",
                        (long long)x->ne[0], MAX_VALUES);
     const LaunchShape shape = {dim3((unsigned)x->ne[1]), dim3(RP_WARP), (unsigned)x->ne[0] * 5};
     return RP_LAUNCH("top_k", ctx, shape, top_k_kernel, *x, args->top_k.bias, args->dst, *p);

@@ -29,7 +29,7 @@ static RpStatus check_call(const Call *c, size_t n_prompt) {
     if (rp_sampler_n_vocab(c->sampler) != n_vocab)
         return rp_fail(RP_E_ARG, "the sampler is for a vocabulary of %d tokens, the model has %d",
                        rp_sampler_n_vocab(c->sampler), n_vocab);
-    if (c->o->max_tokens < 0) return rp_fail(RP_E_ARG, "a reply of %d tokens", c->o->max_tokens);
+    if (c->o->max_tokens < 0) return rp_fail(RP_E_ARG, "a reply of %d tokens: must be at least 0", c->o->max_tokens);
     if (c->o->n_logprobs < 0 || c->o->n_logprobs > n_vocab)
         return rp_fail(RP_E_ARG, "n_logprobs %d: must be from 0 to %d", c->o->n_logprobs, n_vocab);
     if (c->o->n_seen > n_prompt)

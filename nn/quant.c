@@ -19,7 +19,7 @@ static RpStatus check_type(const char *function, int32_t type, int64_t columns) 
                        rp_dtype_name((RpDtype)type));
     const int block = rp_dtype_info((RpDtype)type)->block_elems;
     if (columns % block == 0) return RP_OK;
-    return rp_fail(RP_E_SHAPE, "%s: %lld elements are not a whole number of %s blocks of %d", function,
+    return rp_fail(RP_E_SHAPE, "%s: %lld elements: must be a whole number of %s blocks of %d", function,
                    (long long)columns, rp_dtype_name((RpDtype)type), block);
 }
 

@@ -59,7 +59,7 @@ RpStatus rp_custom_quantize(const CustomDtype *type, const float *x, const float
     if (d->quantize == NULL)
         return rp_fail(RP_E_DTYPE, "rows of %s cannot be quantised: the type has no function `quantize`", d->name);
     if (n % d->block_elems != 0)
-        return rp_fail(RP_E_SHAPE, "a row of %lld elements is not a whole number of %s blocks of %d", (long long)n,
+        return rp_fail(RP_E_SHAPE, "a row of %lld elements: must be a whole number of %s blocks of %d", (long long)n,
                        d->name, (int)d->block_elems);
     rp_fail(RP_OK, "its function `quantize` gives no reason"); /* else the text would be that of an earlier failure */
     const RpStatus st = d->quantize(x, importance, n, out, d->user);

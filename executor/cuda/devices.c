@@ -39,7 +39,7 @@ static RpStatus check(cudaError_t e, const char *what) {
 static RpStatus select_device(int index) {
     int n;
     RP_TRY(rp_cuda_probe(&n));
-    if (index < 0 || index >= n) return rp_fail(RP_E_ARG, "CUDA device %d: there are %d", index, n);
+    if (index < 0 || index >= n) return rp_fail(RP_E_ARG, "CUDA device %d: must be from 0 to %d", index, n - 1);
     return check(cudaSetDevice(index), "selection of the device");
 }
 

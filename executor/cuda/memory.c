@@ -24,7 +24,7 @@ static RpStatus open_memory(RpCudaMemory *m, int index, size_t bytes) {
 RpStatus rp_cuda_memory_new(int index, size_t bytes, RpCudaMemory **out) {
     RP_OUT(out, "out");
 
-    if (bytes == 0) return rp_fail(RP_E_ARG, "0 bytes of device memory");
+    if (bytes == 0) return rp_fail(RP_E_ARG, "0 bytes of device memory: must be at least 1");
     RpCudaMemory *m = calloc(1, sizeof *m);
     if (m == NULL) return rp_fail(RP_E_NOMEM, "out of memory");
     const RpStatus st = open_memory(m, index, bytes);
@@ -52,7 +52,8 @@ int    rp_cuda_memory_device(const RpCudaMemory *m) { return m != NULL ? m->devi
 
 static RpStatus check_range(const RpCudaMemory *m, size_t at, size_t bytes) {
     if (at <= m->bytes && bytes <= m->bytes - at) return RP_OK;
-    return rp_fail(RP_E_ARG, "%s: %zu bytes at %zu of a memory of %zu bytes", m->device.id, bytes, at, m->bytes);
+    return rp_fail(RP_E_ARG, "%s: %zu bytes at %zu: must be inside of the %zu bytes of the memory", m->device.id, bytes,
+                   at, m->bytes);
 }
 
 static RpStatus copy(const RpCudaMemory *m, void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind) {

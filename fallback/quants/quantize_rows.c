@@ -74,7 +74,7 @@ RpStatus rp_quantize_row(RpDtype dtype, const float *x, int64_t n, void *out) {
 RpStatus rp_quantize_row_weighted(RpDtype dtype, const float *x, const float *w, int64_t n, void *out) {
     RP_NOT_NULL(x, "x");
     RP_NOT_NULL(out, "out");
-    if (n < 0) return rp_fail(RP_E_ARG, "rp_quantize_row: n is %lld", (long long)n);
+    if (n < 0) return rp_fail(RP_E_ARG, "rp_quantize_row: %lld elements: must be at least 0", (long long)n);
     if (dtype == RP_F32) {
         memcpy(out, x, (size_t)n * sizeof *x);
         return RP_OK;
@@ -89,7 +89,7 @@ RpStatus rp_quantize_row_weighted(RpDtype dtype, const float *x, const float *w,
     if (quantize == NULL) return rp_fail(RP_E_DTYPE, "rows of %s cannot be quantised", rp_dtype_name(dtype));
     const RpDtypeInfo *info = rp_dtype_info(dtype);
     if (n % info->block_elems != 0)
-        return rp_fail(RP_E_SHAPE, "a row of %lld elements is not a whole number of %s blocks of %d", (long long)n,
+        return rp_fail(RP_E_SHAPE, "a row of %lld elements: must be a whole number of %s blocks of %d", (long long)n,
                        info->name, info->block_elems);
     for (int64_t i = 0; i < n; i++)
         if (!isfinite(x[i]))

@@ -78,7 +78,8 @@ RpCpuIsa rp_cpu_isa(void) {
 }
 
 RpStatus rp_cpu_isa_set(RpCpuIsa isa) {
-    if ((unsigned)isa >= RP_ISA_COUNT) return rp_fail(RP_E_ARG, "there is no instruction set %d", (int)isa);
+    if ((unsigned)isa >= RP_ISA_COUNT)
+        return rp_fail(RP_E_ARG, "instruction set %d: must be from 0 to %d", (int)isa, RP_ISA_COUNT - 1);
     if (!available(isa)) return rp_fail(RP_E_NOT_AVAILABLE, "%s: this CPU or build does not have it", names[isa]);
     atomic_store(&in_use, (int)isa);
     return RP_OK;

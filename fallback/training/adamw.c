@@ -55,7 +55,7 @@ RpStatus rp_cpu_adamw(const RpOpArgs *args, RpKernelCtx *ctx) {
     const bool    data_lr = rp_is_present(&args->adamw.lr), data_step = rp_is_present(&args->adamw.step);
     const float   lr   = data_lr ? *(const float *)args->adamw.lr.data : p->lr;
     const int32_t step = data_step ? *(const int32_t *)args->adamw.step.data : p->step;
-    if (step < 1) return rp_fail(RP_E_ARG, "adamw: step %d: steps count from 1", step);
+    if (step < 1) return rp_fail(RP_E_ARG, "adamw: step %d: must be at least 1", step);
     if (rp_is_present(&args->adamw.norm) && !isfinite(*(const float *)args->adamw.norm.data)) return RP_OK;
     const Step    s = step_of(p, lr, step);
     const int64_t n = rp_view_elems(&args->dst), groups = (n + 15) / 16; /* of a cache line */

@@ -157,7 +157,7 @@ extern "C" RpStatus rp_cuda_router(const RpOpArgs *args, RpKernelCtx *ctx) {
     RouterArgs p = {};
     p.w          = args->router.w;
     if (p.w.ne[1] > MAX_EXPERTS)
-        return rp_fail(RP_E_UNSUPPORTED, "router: %lld experts are more than the %d that fit the shared memory",
+        return rp_fail(RP_E_UNSUPPORTED, "router: %lld experts: must be at most %d, which fit the shared memory",
                        (long long)p.w.ne[1], MAX_EXPERTS);
     p.p                = args->params->router;
     p.column           = rp_column_source(args->router.x, args->router.norm, p.p.column);

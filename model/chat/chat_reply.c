@@ -145,7 +145,7 @@ static RpStatus prepare(RpChatReply *r) {
 static RpStatus check(const RpModel *m, const RpChatOptions *o) {
     if (o->chat_template == NULL) return rp_fail(RP_E_ARG, "a chat has no template");
     if (o->reasoning_budget < 0) return rp_fail(RP_E_ARG, "a budget of %d tokens for reasoning", o->reasoning_budget);
-    if (o->max_tokens < 0) return rp_fail(RP_E_ARG, "a reply of %d tokens", o->max_tokens);
+    if (o->max_tokens < 0) return rp_fail(RP_E_ARG, "a reply of %d tokens: must be at least 0", o->max_tokens);
     if (o->n_stop > 0) RP_NOT_NULL(o->stop, "stop");
     if (rp_model_tokenizer(m) == NULL) return rp_fail(RP_E_UNSUPPORTED, "the model has no tokenizer, and so no chat");
     return RP_OK;

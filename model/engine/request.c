@@ -24,7 +24,7 @@ static RpStatus check(const RpEngine *e, const RpRequest *r) {
     if (rp_sampler_n_vocab(r->sampler) != n_vocab)
         return rp_fail(RP_E_ARG, "the sampler is for a vocabulary of %d tokens, the model has %d",
                        rp_sampler_n_vocab(r->sampler), n_vocab);
-    if (r->max_tokens < 0) return rp_fail(RP_E_ARG, "a reply of %d tokens", r->max_tokens);
+    if (r->max_tokens < 0) return rp_fail(RP_E_ARG, "a reply of %d tokens: must be at least 0", r->max_tokens);
     if (r->priority < -MAX_PRIORITY || r->priority > MAX_PRIORITY)
         return rp_fail(RP_E_ARG, "a priority of %d: must be from %d to %d", r->priority, -MAX_PRIORITY, MAX_PRIORITY);
     if (r->n_draft < 0 || r->n_draft > MAX_DRAFT)

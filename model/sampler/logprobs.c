@@ -39,7 +39,7 @@ RpStatus rp_logprobs(const float *logits, int32_t n_vocab, int32_t token, RpToke
     if (n_top > 0) RP_NOT_NULL(top, "top");
     if (n_vocab < 1) return rp_fail(RP_E_ARG, "log probabilities of %d logits", n_vocab);
     if (chosen != NULL && (token < 0 || token >= n_vocab))
-        return rp_fail(RP_E_ARG, "log probability of token %d: the vocabulary has %d", token, n_vocab);
+        return rp_fail(RP_E_ARG, "log probability of token %d: must be from 0 to %d", token, n_vocab - 1);
     if (n_top < 0 || n_top > n_vocab)
         return rp_fail(RP_E_ARG, "log probabilities of %d tokens: must be from 0 to %d", n_top, n_vocab);
 

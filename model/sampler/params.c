@@ -30,7 +30,7 @@ static RpStatus check_arrays(const RpSamplerParams *p, int32_t n_vocab) {
     for (size_t i = 0; i < p->n_logit_bias; i++) {
         const RpLogitBias *b = &p->logit_bias[i];
         if (b->token < 0 || b->token >= n_vocab)
-            return rp_fail(RP_E_ARG, "logit_bias: token %d, the vocabulary has %d", b->token, n_vocab);
+            return rp_fail(RP_E_ARG, "logit_bias: token %d: must be from 0 to %d", b->token, n_vocab - 1);
         if (isnan(b->bias)) return rp_fail(RP_E_ARG, "logit_bias: the bias of token %d is NaN", b->token);
     }
     return RP_OK;

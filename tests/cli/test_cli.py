@@ -123,7 +123,7 @@ def test_steps_of_sampling():
     expect(ok(run(*g, *steps)).out == ok(run(*g, *steps)).out != greedy, "a seed", "two replies")
     expect(ok(run(*g, "--temp", "1", "--mirostat", "2", "--mirostat-ent", "2", "--mirostat-lr", "0.2")).out != greedy, "", "mirostat")
     for value, words in (("9", "--logit-bias 9: must be a token id, then + or - and a number"), ("9+x", "--logit-bias 9+x"),
-                         ("-3+1", "--logit-bias -3+1"), ("99+1", "logit_bias: token 99, the vocabulary has 64")):
+                         ("-3+1", "--logit-bias -3+1"), ("99+1", "logit_bias: token 99: must be from 0 to 63")):
         expect_refusal(run(*g, f"--logit-bias={value}"), 1, words)
     expect_refusal(run(*g, "--mirostat", "1"), 1, "mirostat 1: must be 0 or 2")
     expect_refusal(run(*g, "--samplers", "top_q"), 1, "samplers: `top_q` is none of penalties")

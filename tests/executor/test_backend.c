@@ -241,8 +241,10 @@ Test(backend, bad_ones_of_engines_and_embedders_are_refused_at_open) {
     REFUSED(rp_engine_open(m, &o, &e), RP_E_ARG, "runs plans on the CPU, device cuda:0 is asked for");
     REFUSED(rp_embedder_open(m, &x, &b), RP_E_ARG, "runs plans on the CPU, device cuda:0 is asked for");
     o.device = x.device = NULL, o.repack = x.repack = "on";
-    REFUSED(rp_engine_open(m, &o, &e), RP_E_ARG, ": repacked weights are for the built-in kernels");
-    REFUSED(rp_embedder_open(m, &x, &b), RP_E_ARG, ": repacked weights are for the built-in kernels");
+    REFUSED(rp_engine_open(m, &o, &e), RP_E_ARG,
+            ": repack must not be on, repacked weights are for the built-in kernels");
+    REFUSED(rp_embedder_open(m, &x, &b), RP_E_ARG,
+            ": repack must not be on, repacked weights are for the built-in kernels");
     rp_model_free(m);
     remove_folder();
 }
@@ -271,7 +273,8 @@ Test(backend, failures_have_its_name_and_what_was_bound_stays) {
     calls->fail_at  = NULL;
     calls->steps    = rp_plan_memory(d.plan).n_steps;
     calls->too_many = 1000;
-    REFUSED(decoder_try(&d, 3, 0), RP_E_ARG, "backend handing, run: steps 0 to 1000: the plan has 15");
+    REFUSED(decoder_try(&d, 3, 0), RP_E_ARG,
+            "backend handing, run: steps 0 to 1000: must be in order, and at most the 15 of the plan");
     calls->too_many = -1;
     cr_expect_arr_eq(decoder_run(&d, 3, 0), want, d.n_vocab * sizeof *want);
     rp_executor_states_free(states);
@@ -313,9 +316,11 @@ Test(backend, what_it_does_not_run_is_refused) {
     o.device = "cuda:0";
     refuse_options(&d, o, RP_E_ARG, "backend '%s' runs plans on the CPU, device cuda:0 is asked for");
     o.device = NULL, o.repack = "on";
-    refuse_options(&d, o, RP_E_ARG, "backend '%s': repacked weights are for the built-in kernels");
+    refuse_options(&d, o, RP_E_ARG,
+                   "backend '%s': repack must not be on, repacked weights are for the built-in kernels");
     o.repack = NULL, o.share = d.exec;
-    refuse_options(&d, o, RP_E_ARG, "backend '%s': an executor that shares has the backend of its owner");
+    refuse_options(&d, o, RP_E_ARG,
+                   "backend '%s': must not be given with share, an executor that shares has the backend of its owner");
     decoder_close(&d);
     rp_model_free(m);
     remove_folder();

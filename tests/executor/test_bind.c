@@ -100,7 +100,8 @@ static void refuse_weights(const char *mine, const char *theirs, const char *tex
 }
 
 Test(bind, weights_of_another_plan_are_refused) {
-    refuse_weights("llama-mix", "qwen3moe-mix", "weights of a plan of 25 steps for one of 15");
+    refuse_weights("llama-mix", "qwen3moe-mix",
+                   "weights of a plan of 25 steps: must have the 15 steps of the executor's plan");
     refuse_weights(
         "llama-q4_0", "llama-q5_0",
         "step 0 is get_rows 'embedding', in the plan of the weights get_rows 'embedding' with other sources or "
@@ -159,16 +160,16 @@ Test(bind, a_context_can_be_copied_to_another_executor) {
 
     const TensorNode *logits = rp_graph_find(a.graph, "logits"), *w = rp_graph_find(a.graph, "output_norm.weight");
     char              text[80];
-    snprintf(text, sizeof text, "'logits': %zu bytes from byte 0 on: it has %zu", sizeof copy + 1,
+    snprintf(text, sizeof text, "'logits': %zu bytes from byte 0 on: must be inside of its %zu bytes", sizeof copy + 1,
              a.n_vocab * sizeof *copy);
     REFUSED(rp_executor_get(a.exec, logits, copy, sizeof copy + 1), RP_E_ARG, text);
-    snprintf(text, sizeof text, "'logits': 2 bytes from byte %zu on: it has %zu", a.n_vocab * sizeof *copy - 1,
-             a.n_vocab * sizeof *copy);
+    snprintf(text, sizeof text, "'logits': 2 bytes from byte %zu on: must be inside of its %zu bytes",
+             a.n_vocab * sizeof *copy - 1, a.n_vocab * sizeof *copy);
     REFUSED(rp_executor_get_at(a.exec, logits, a.n_vocab * sizeof *copy - 1, copy, 2), RP_E_ARG, text);
     REFUSED(rp_executor_set_at(a.exec, logits, SIZE_MAX, copy, 2), RP_E_ARG, "'logits': 2 bytes from byte ");
     cr_assert_not_null(w);
-    REFUSED(rp_executor_get(a.exec, w, copy, 4), RP_E_ARG, "is neither an input nor an output nor a state");
-    REFUSED(rp_executor_set(a.exec, w, copy, 4), RP_E_ARG, "is neither an input nor an output nor a state");
+    REFUSED(rp_executor_get(a.exec, w, copy, 4), RP_E_ARG, "must be an input, an output or a state");
+    REFUSED(rp_executor_set(a.exec, w, copy, 4), RP_E_ARG, "must be an input, an output or a state");
     int n_refused = 0;
     for (int i = 0; i < rp_graph_n_nodes(a.graph); i++)
         n_refused += rp_executor_get(a.exec, rp_graph_node(a.graph, i), copy, 1) == RP_E_ARG;
@@ -245,7 +246,8 @@ Test(bind, a_profile_does_not_change_the_step_state) {
         cr_expect_arr_eq(after, before, sizeof after, "%s", rp_mode_name((RpExecMode)mode));
         for (int i = 0; i < n; i++) cr_expect_geq(step_ns[i], 0.0, "step %d: %g", i, step_ns[i]);
         cr_expect_gt(total_ns, 0.0, CASE(mode));
-        REFUSED(rp_executor_profile(d.exec, 0, step_ns, &total_ns), RP_E_ARG, "a profile of 0 runs");
+        REFUSED(rp_executor_profile(d.exec, 0, step_ns, &total_ns), RP_E_ARG,
+                "a profile of 0 runs: must be at least 1");
         OK(decoder_reply(&d, 9, N_TOKENS, got));
         cr_expect_arr_eq(got, want, sizeof got, CASE(mode));
         free(step_ns);
@@ -269,8 +271,8 @@ Test(bind, reports_what_is_launched_for_each_step) {
         if (on_cuda) cr_expect(l.kernel[0] != '\0' && l.grid[0] * l.grid[1] * l.grid[2] > 0, CASE(i));
         if (on_cuda) cr_expect(l.block[0] >= 1 && l.block[0] * l.block[1] * l.block[2] <= 1024, CASE(i));
     }
-    REFUSED(rp_executor_launch(d.exec, n, &l), RP_E_ARG, "of a plan of ");
-    REFUSED(rp_executor_launch(d.exec, -1, &l), RP_E_ARG, "step -1 of a plan of ");
+    REFUSED(rp_executor_launch(d.exec, n, &l), RP_E_ARG, ": must be from 0 to ");
+    REFUSED(rp_executor_launch(d.exec, -1, &l), RP_E_ARG, "step -1: must be from 0 to ");
     decoder_close(&d);
     rp_model_free(m);
 }
@@ -289,14 +291,14 @@ Test(bind, a_reply_with_bad_options_is_refused) {
     REFUSED(rp_executor_reply_begin(d.exec, &o), RP_E_ARG, "a step state of 3 words: must be from ");
     o.n_state    = DECODER_WORDS;
     o.max_tokens = 0;
-    REFUSED(rp_executor_reply_begin(d.exec, &o), RP_E_ARG, "a reply of 0 tokens");
+    REFUSED(rp_executor_reply_begin(d.exec, &o), RP_E_ARG, "a reply of 0 tokens: must be at least 1");
     o.max_tokens = 2;
     o.end        = end;
     o.n_end      = RP_REPLY_MAX_END + 1;
     REFUSED(rp_executor_reply_begin(d.exec, &o), RP_E_ARG, "33 end tokens: must be at most 32");
     o.n_end = 0;
     decoder_step(words, 9, DECODER_CTX);
-    REFUSED(rp_executor_reply_begin(d.exec, &o), RP_E_CONTEXT_FULL, "a reply from position 16 of 16");
+    REFUSED(rp_executor_reply_begin(d.exec, &o), RP_E_CONTEXT_FULL, "a reply from position 16: must be from 0 to 15");
     decoder_step(words, 9, 0);
     OK(rp_executor_reply_begin(d.exec, &o));
     REFUSED(rp_executor_reply_begin(d.exec, &o), RP_E_STATE, "a reply is under way already");
@@ -370,7 +372,7 @@ Test(bind, refuses_step_states_out_of_range) {
     TRY(s->repeat_last_n = -1, "repeat_last_n -1");
     TRY((s->n_recent = 1, words[RP_STEP_WORDS] = 1 << 30), "recent token 1073741824, the vocabulary has");
     TRY((s->n_recent = 1, words[RP_STEP_WORDS] = -1), "recent token -1");
-    TRY(s->token = -1, "a reply from token -1: the vocabulary has 320");
+    TRY(s->token = -1, "a reply from token -1: must be from 0 to 319");
     TRY(s->token = 1 << 30, "a reply from token 1073741824");
     TRY(s->temperature = NAN, "temperature nan");
     TRY(s->top_p = 0.0f, "top_p 0");
@@ -378,7 +380,7 @@ Test(bind, refuses_step_states_out_of_range) {
     TRY(s->repeat_penalty = 0.0f, "repeat_penalty 0");
 #undef TRY
     REFUSED(rp_executor_reply_begin(d.exec, &(RpReplyOptions){.n_state = DECODER_WORDS, .max_tokens = 1, .n_ctx = 4}),
-            RP_E_ARG, "a reply without a step state, or without its end tokens");
+            RP_E_ARG, "a reply: state must not be NULL, nor end if n_end is above 0");
     decoder_step(words, 1, 0);
     OK(rp_executor_reply_begin(d.exec, &o));
     OK(rp_executor_reply_next(d.exec, &token));

@@ -175,7 +175,7 @@ Test(executor, refuses_bad_options) {
                  rp_cpu_isa_name((RpCpuIsa)isa));
         REFUSED(rp_executor_open(n.plan, NULL, &e), RP_E_NOT_AVAILABLE, text);
     }
-    REFUSED(rp_cpu_isa_set((RpCpuIsa)RP_ISA_COUNT), RP_E_ARG, "there is no instruction set 5");
+    REFUSED(rp_cpu_isa_set((RpCpuIsa)RP_ISA_COUNT), RP_E_ARG, "instruction set 5: must be from 0 to 4");
     unsetenv("REPRISE_ISA");
     static const char *const prefetch[] = {"l3", "l2:100", "l1:-64", "l2:1048576", "none:64", "l1:", "l1:64x"};
     for (size_t i = 0; i < sizeof prefetch / sizeof prefetch[0]; i++) {
@@ -189,9 +189,9 @@ Test(executor, refuses_bad_options) {
     }
     unsetenv("REPRISE_PREFETCH");
     REFUSED(rp_executor_open(n.plan, &(RpExecutorOptions){.mode = (RpExecMode)9}, &e), RP_E_ARG,
-            "there is no launch mode 9");
+            "launch mode 9: must be from 0 to 3");
     REFUSED(rp_executor_open(n.plan, &(RpExecutorOptions){.columns = (RpColumns)3}, &e), RP_E_ARG,
-            "there are no columns 3");
+            "columns 3: must be from 0 to 2");
     REFUSED(rp_executor_open(n.plan, &(RpExecutorOptions){.step = n.ids}, &e), RP_E_ARG,
             "'ids' as step state: must be a state of at least 14 i32");
     RpExecMode mode;

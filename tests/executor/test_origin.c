@@ -302,7 +302,7 @@ Test(origin, reads_a_result_before_its_memory_is_reused) {
     OK(rp_executor_run_steps(e, 2, 3));
     OK(rp_executor_read(e, c, got, sizeof got));
     cr_assert(memcmp(got, (float[]){10, 17, 24, 31}, sizeof got) == 0);
-    REFUSED(rp_executor_read(e, c, got, sizeof got + 4), RP_E_ARG, "'c': 20 bytes requested, it has 16");
+    REFUSED(rp_executor_read(e, c, got, sizeof got + 4), RP_E_ARG, "'c': 20 bytes: must be at most 16");
     rp_executor_free(e);
     rp_plan_free(plan);
     rp_graph_free(g);
@@ -369,11 +369,12 @@ Test(origin, refuses_steps_out_of_order) {
     const int n = rp_plan_memory(s.plan).n_steps;
     char      text[96], byte;
     set_inputs(&s);
-    snprintf(text, sizeof text, "steps 0 to %d: the plan has %d", n + 1, n);
+    snprintf(text, sizeof text, "steps 0 to %d: must be in order, and at most the %d of the plan", n + 1, n);
     REFUSED(rp_executor_run_steps(s.exec, 0, n + 1), RP_E_ARG, text);
     REFUSED(rp_executor_run_steps(s.exec, -1, 1), RP_E_ARG, "steps -1 to 1");
     OK(rp_executor_run_steps(s.exec, 0, 2));
-    REFUSED(rp_executor_run_steps(s.exec, 3, 4), RP_E_ARG, "steps from 3 on: the next is 2, or 0 for a new run");
+    REFUSED(rp_executor_run_steps(s.exec, 3, 4), RP_E_ARG,
+            "steps from 3 on: must begin at step 2, or at 0 for a new run");
     REFUSED(rp_executor_read(s.exec, rp_graph_find(s.g, "token_embd.weight"), &byte, 1), RP_E_ARG,
             "'token_embd.weight' is a weight: its values are those of the model file");
     OK(rp_executor_run_steps(s.exec, 0, n));

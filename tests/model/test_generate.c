@@ -284,7 +284,7 @@ static void refused(size_t n_prompt, const RpGenerateOptions *o, RpStatus status
 Test(generate, refusals_name_their_reason) {
     const char *const empty[] = {"x", ""};
     refused(0, NULL, RP_E_ARG, "the prompt is empty and there is nothing before it to go on from");
-    refused(3, &(RpGenerateOptions){.max_tokens = -1}, RP_E_ARG, "a reply of -1 tokens");
+    refused(3, &(RpGenerateOptions){.max_tokens = -1}, RP_E_ARG, "a reply of -1 tokens: must be at least 0");
     refused(3, &(RpGenerateOptions){.n_logprobs = 65}, RP_E_ARG, "n_logprobs 65: must be from 0 to 64");
     refused(3, &(RpGenerateOptions){.stop = empty, .n_stop = 2}, RP_E_ARG, "stop string 1 is empty");
     refused(3,

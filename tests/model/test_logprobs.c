@@ -35,7 +35,7 @@ Test(logprobs, refuses_bad_arguments) {
     cr_assert_eq(rp_logprobs(logits, 0, 0, &one, NULL, 0), RP_E_ARG);
     cr_assert_str_eq(rp_last_error(), "log probabilities of 0 logits");
     cr_assert_eq(rp_logprobs(logits, 3, 3, &one, NULL, 0), RP_E_ARG);
-    cr_assert_str_eq(rp_last_error(), "log probability of token 3: the vocabulary has 3");
+    cr_assert_str_eq(rp_last_error(), "log probability of token 3: must be from 0 to 2");
     cr_assert_eq(rp_logprobs(logits, 3, 3, NULL, &one, 4), RP_E_ARG);
     cr_assert_str_eq(rp_last_error(), "log probabilities of 4 tokens: must be from 0 to 3");
     cr_assert_eq(rp_logprobs(none, 2, 0, &one, NULL, 0), RP_E_ARG);

@@ -222,8 +222,8 @@ Test(quantize_rows, refuses_values_that_blocks_cannot_hold) {
     float   x[64] = {0};
     uint8_t out[64];
     REFUSED(rp_quantize_row(RP_Q4_0, x, 33, out), RP_E_SHAPE,
-            "a row of 33 elements is not a whole number of q4_0 blocks of 32");
-    REFUSED(rp_quantize_row(RP_F32, x, -1, out), RP_E_ARG, "rp_quantize_row: n is -1");
+            "a row of 33 elements: must be a whole number of q4_0 blocks of 32");
+    REFUSED(rp_quantize_row(RP_F32, x, -1, out), RP_E_ARG, "rp_quantize_row: -1 elements: must be at least 0");
     REFUSED(rp_quantize_row(RP_I32, x, 32, out), RP_E_DTYPE, "rows of i32 cannot be quantised");
     x[40] = NAN;
     REFUSED(rp_quantize_row(RP_Q8_0, x, 64, out), RP_E_ARG, "element 40 of a row is not finite: q8_0");

@@ -453,7 +453,7 @@ Test(sampler_chain, refuses_arrays_by_name) {
     refused(p, "logit_bias: 2 pairs at NULL");
     p.logit_bias   = &(RpLogitBias){5, 1.0f};
     p.n_logit_bias = 1;
-    refused(p, "logit_bias: token 5, the vocabulary has 5");
+    refused(p, "logit_bias: token 5: must be from 0 to 4");
     p.logit_bias = &(RpLogitBias){4, NAN};
     refused(p, "logit_bias: the bias of token 4 is NaN");
     p                = rp_sampler_defaults();

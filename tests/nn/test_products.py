@@ -262,8 +262,8 @@ class ProductErrors(Case):
             (("gemm_batched", one, one, one, 2**40, 4, 4, 4, 2**30, 16, 16, 0, 0, 1.0, 0.0), "gemm_batched: stride 1073741824 of A, 1099511627776 matrices: must be 0 or more, and end within 2^63 bytes"),
             (("gemv_q", 99, one, one, one, 1, 32, None, 0), "gemv_q: type 99 (?) is no type of weights"),
             (("gemv_q", NUMBER["f32"] + 3, one, one, one, 1, 32, None, 0), "gemv_q: type 3 (i32) is no type of weights"),
-            (("gemv_q", q4_0, one, one, one, 1, 33, None, 0), "gemv_q: 33 elements are not a whole number of q4_0 blocks of 32"),
-            (("dequantize", NUMBER["q6_k"], one, one, 32), "dequantize: 32 elements are not a whole number of q6_k blocks of 256"),
+            (("gemv_q", q4_0, one, one, one, 1, 33, None, 0), "gemv_q: 33 elements: must be a whole number of q4_0 blocks of 32"),
+            (("dequantize", NUMBER["q6_k"], one, one, 32), "dequantize: 32 elements: must be a whole number of q6_k blocks of 256"),
             (("expert_gemm", q4_0, one, one, ids, one, 2, 2, 4, 1, 32, 0, None, 0), "expert_gemm: a workspace of 0 aligned bytes"),
             (("expert_gemm", q4_0, one, one, ids, one, 2, -1, 4, 1, 32, 0, None, 0), "none may be negative"),
             (("dequantize", NUMBER["f32"], one, one, 2**31 + 1), "dequantize: 2147483649 rows of 1 elements: must be at most 2147483647"),
@@ -284,7 +284,7 @@ class ProductErrors(Case):
         host, nan = BACKENDS[0], np.full(32, np.nan, np.float32)
         for call, text in ((("quantize", NUMBER["q4_0"], nan, nan, 32), "element 0 of a row is not finite: q4_0 cannot hold it"),
                            (("quantize", NUMBER["q4_0"], None, nan, 32), "quantize: x is NULL"),
-                           (("repack", NUMBER["q4_0"], nan, nan, 31), "31 elements are not a whole number"),
+                           (("repack", NUMBER["q4_0"], nan, nan, 31), "31 elements: must be a whole number"),
                            (("quantized_bytes", 3, 31, None), "quantized_bytes: bytes is NULL")):
             with self.assertRaises(NnError) as caught:
                 host.host(*call)

@@ -105,7 +105,7 @@ Test(engine_requests, bad_requests_are_refused) {
     ADD_REFUSED(RP_E_CONTEXT_FULL, "a prompt of 129 tokens does not fit: a sequence holds 128", r.prompt = longest,
                 r.n_prompt = 129);
     ADD_REFUSED(RP_E_ARG, "the sampler is for a vocabulary of 7 tokens, the model has", r.sampler = other);
-    ADD_REFUSED(RP_E_ARG, "a reply of -1 tokens", r.max_tokens = -1);
+    ADD_REFUSED(RP_E_ARG, "a reply of -1 tokens: must be at least 0", r.max_tokens = -1);
     ADD_REFUSED(RP_E_ARG, "a priority of 1001: must be from -1000 to 1000", r.priority = 1001);
     ADD_REFUSED(RP_E_ARG, "guesses of 16 tokens: must be from 0 to 15", r.n_draft = 16);
     ADD_REFUSED(RP_E_ARG, "n_logprobs -1: must be from 0 to", r.n_logprobs = -1);

@@ -242,7 +242,7 @@ Test(adamw, refuses_other_shapes_and_steps) {
     };
     RpOpArgs args   = args_of(&o, &p);
     args.adamw.step = tensor(RP_I32, &step, 1, 1, 1, 1);
-    REFUSED(run_workers(rp_cpu_adamw, &args, 1), RP_E_ARG, "adamw: step 0: steps count from 1");
+    REFUSED(run_workers(rp_cpu_adamw, &args, 1), RP_E_ARG, "adamw: step 0: must be at least 1");
 #ifdef RP_TEST_CUDA
     OK(cuda_run(rp_cpu_adamw, &args, o.p));
     cr_expect(isnan(o.p[0]) && isnan(o.p[3]));

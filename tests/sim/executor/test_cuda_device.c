@@ -192,10 +192,13 @@ Test(cuda_device, memory_is_written_copied_and_read) {
     OK(rp_cuda_memory_read(b, sizeof x, y, 12));
     cr_expect(y[0] == 2 && y[1] == 3 && y[2] == 4 && y[3] == 0);
     OK(rp_cuda_memory_read(a, sizeof x, y, 0));
-    REFUSED(rp_cuda_memory_write(a, 4, x, sizeof x), RP_E_ARG, "cuda:0: 16 bytes at 4 of a memory of 16 bytes");
-    REFUSED(rp_cuda_memory_read(a, SIZE_MAX, y, 2), RP_E_ARG, "of a memory of 16 bytes");
-    REFUSED(rp_cuda_memory_copy(a, 0, b, 0, 17), RP_E_ARG, "17 bytes at 0 of a memory of 16 bytes");
-    REFUSED(rp_cuda_memory_copy(a, 0, b, 17, 16), RP_E_ARG, "cuda:1: 16 bytes at 17 of a memory of 32 bytes");
+    REFUSED(rp_cuda_memory_write(a, 4, x, sizeof x), RP_E_ARG,
+            "cuda:0: 16 bytes at 4: must be inside of the 16 bytes of the memory");
+    REFUSED(rp_cuda_memory_read(a, SIZE_MAX, y, 2), RP_E_ARG, ": must be inside of the 16 bytes of the memory");
+    REFUSED(rp_cuda_memory_copy(a, 0, b, 0, 17), RP_E_ARG,
+            "17 bytes at 0: must be inside of the 16 bytes of the memory");
+    REFUSED(rp_cuda_memory_copy(a, 0, b, 17, 16), RP_E_ARG,
+            "cuda:1: 16 bytes at 17: must be inside of the 32 bytes of the memory");
     rp_cuda_memory_free(a);
     rp_cuda_memory_free(b);
     cr_expect_eq(sim_stats().live_allocs, 0L);
@@ -205,7 +208,7 @@ Test(cuda_device, memory_that_cannot_be_had_is_refused) {
     RpCudaMemory *m;
     char          byte = 0;
     REFUSED(rp_cuda_memory_new(0, 0, &m), RP_E_ARG, "0 bytes");
-    REFUSED(rp_cuda_memory_new(1, 1, &m), RP_E_ARG, "CUDA device 1: there are 1");
+    REFUSED(rp_cuda_memory_new(1, 1, &m), RP_E_ARG, "CUDA device 1: must be from 0 to 0");
     sim_device_memory(1 << 20);
     REFUSED(rp_cuda_memory_new(0, 2 << 20, &m), RP_E_NOMEM, "cuda:0: 2097152 bytes for memory could not be allocated");
     cr_expect_null(m);
