@@ -135,6 +135,12 @@ def test_what_a_reply_uses_is_in_use(model, held):
         list(session.chat_events(MESSAGES, sampler=sampler))
 
 
+def test_a_sampler_and_its_parameters_are_refused(model):
+    session = model.session()
+    with pytest.raises(reprise.ArgumentError, match="chat_events: a sampler and temperature, seed: only one of them must be given"):
+        list(session.chat_events(MESSAGES, sampler=reprise.Sampler(320), temperature=0.5, seed=1))
+
+
 def test_a_reply_does_not_depend_on_what_the_session_has(model):
     words = model.session().chat(MESSAGES, max_tokens=8, temperature=0).text # the model says them again without penalties
     messages, options = [{"role": "user", "content": words}], {"max_tokens": 8, "temperature": 0}

@@ -14,6 +14,7 @@ from . import _c
 from ._handle import Handle
 from ._lib import lib, params
 from ._options import Sampling
+from .errors import ArgumentError
 from .sampler import Sampler
 from .tokenizer import ids_of, token_list
 
@@ -198,6 +199,8 @@ def chat_events(session: Session, messages: Sequence[Mapping[str, Any]], *, tool
                 log: ToolCallLog | None = None, variables: Mapping[str, Any] | None = None, sampler: Sampler | None = None,
                 **sampling: Unpack[Sampling]) -> Iterator[Event]:
     """The events of Session.chat_events."""
+    if sampler is not None and sampling:
+        raise ArgumentError(f"chat_events: a sampler and {', '.join(sampling)}: only one of them must be given")
     request = {**(variables or {}), "messages": list(messages), "tool_choice": tool_choice}
     if tools is not None:
         request["tools"] = list(tools)
