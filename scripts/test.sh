@@ -33,7 +33,8 @@ esac
 . scripts/setup.sh
 
 # shellcheck disable=SC2086
-need $BUILD_PACKAGES g++ ccache clang-format-14 libcriterion-dev systemtap-sdt-dev nodejs abigail-tools python3 python3-numpy python3-pip python3-venv graphviz
+need $BUILD_PACKAGES g++ ccache clang-format-14 libcriterion-dev systemtap-sdt-dev nodejs abigail-tools python3 python3-numpy python3-pip python3-venv \
+    python3-selenium graphviz
 passed=0 failed=0 skipped=0 names=
 skip() { # number of tests, what they test: named again at the end
     echo "SKIPPED: $2" >&2
@@ -52,16 +53,19 @@ began=$(date +%s)
 wanted() { case " $slow " in *" $1 "*) ;; *) return 1 ;; esac; } # a slow build
 step() { echo; echo "== $* (after $((($(date +%s) - began) / 60)) min) =="; }
 
-if [ -z "$quick" ]; then
-    aarch64=$(wanted aarch64 && echo 1) || true
-    [ -z "$aarch64" ] || { (need gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static) && scripts/arm64-libs.sh >/dev/null; } || aarch64=
+# Packages of the slow builds and of tests. They are installed while the release build runs, which needs none of them.
+install_more() {
+    [ -z "$quick" ] || return 0
+    if wanted aarch64; then
+        { (need gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static) && scripts/arm64-libs.sh >/dev/null; } || touch "$log.no-aarch64"
+    fi
     need clang libclang-rt-14-dev lld
     # The tests of a binding whose toolchain is missing are skipped, and those of the chat page without a browser.
     (need cargo rustc golang-go) || true
     (need nginx-light) || true # the example of a proxy
     [ -z "$all" ] || (need bpftrace linux-perf gdb) || true # probes
-    (need chromium chromium-driver python3-selenium) || true
-fi
+    (need chromium chromium-driver) || true
+}
 
 # The simulated device needs only the headers of the CUDA toolkit.
 headers=
@@ -120,6 +124,8 @@ build_all() { # preset...
     for preset in "$@"; do
         folder=build/$preset rc=0
         [ "$preset" != release ] || folder=build
+        while [ "$preset" != release ] && [ ! -e "$log.installed" ]; do sleep 1; done
+        [ "$preset" != aarch64 ] || [ ! -e "$log.no-aarch64" ] || continue
         build "$preset" "$folder" >"$log.$preset" 2>&1 &
         child=$!
         wait "$child" || rc=$?
@@ -136,11 +142,13 @@ await() { # preset: waits for its build
 }
 presets=release
 for preset in $slow; do
-    [ "$preset" = spills ] || { [ "$preset" = aarch64 ] && [ -z "$aarch64" ]; } || presets="$presets $preset"
+    [ "$preset" = spills ] || presets="$presets $preset"
 done
 # shellcheck disable=SC2086
 build_all $presets &
 builder=$!
+install_more
+touch "$log.installed"
 
 # Real models. If one cannot be fetched, the tests that need it are skipped.
 step "models"
@@ -187,10 +195,10 @@ if [ -z "$quick" ]; then
     ! wanted asan || slow_suite asan "address and undefined behaviour sanitizers" build/asan
     ! wanted tsan || slow_suite tsan "thread sanitizer" build/tsan
 
-    if [ -n "$aarch64" ]; then
-        slow_suite aarch64 "aarch64, run in qemu" build/aarch64
-    elif wanted aarch64; then
+    if [ -e "$log.no-aarch64" ]; then
         skip 1 "tests on aarch64: no cross compiler, qemu or libraries"
+    elif wanted aarch64; then
+        slow_suite aarch64 "aarch64, run in qemu" build/aarch64
     fi
 
     if wanted race; then
