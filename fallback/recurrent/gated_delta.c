@@ -9,11 +9,12 @@
  * odd i. So the bits depend neither on workers and instruction sets nor on how a prompt is cut (I8). */
 #include "fallback/recurrent/slots.h"
 #include "fallback/recurrent/softplus.h"
+#include "fallback/recurrent/strip.h"
 #include "fallback/rows.h"
 #include "fallback/simd/float.h"
 #include "fallback/squares.h"
 
-enum { LANES = 32 };
+enum { LANES = 32, ROWS = 8 };
 
 /* The input of one token to a head. */
 typedef struct DeltaStep {
@@ -27,7 +28,7 @@ typedef struct DeltaBlock {
     int64_t row;
 } DeltaBlock;
 
-/* `from` and `to` may be the same memory. */
+/* Any number of rows and lanes. `from` and `to` may be the same memory. */
 RP_BODY void update_lanes(const DeltaStep *step, DeltaBlock from, DeltaBlock to, int64_t d, const float *v, float *y,
                           int lanes) {
     float sum[2][LANES] = {{0.0f}}, u[LANES];
@@ -45,11 +46,53 @@ RP_BODY void update_lanes(const DeltaStep *step, DeltaBlock from, DeltaBlock to,
     for (int l = 0; l < lanes; l++) y[l] = sum[0][l] + sum[1][l];
 }
 
-/* Constant lanes let the compiler unroll. */
+/* even[l] = sum of k[i] S[i,l] over even i, odd[l] over odd i. Sums are loaded and stored once for ROWS rows. d is a
+ * multiple of ROWS. */
+RP_BODY void sum_columns(const float *k, DeltaBlock s, int64_t d, float *even, float *odd) {
+    for (int l = 0; l < LANES; l++) even[l] = odd[l] = 0.0f;
+    for (int64_t i = 0; i < d; i += ROWS) {
+        const float *row = s.data + i * s.row;
+        for (int l = 0; l < LANES; l++) {
+            float e = even[l], o = odd[l];
+            for (int r = 0; r < ROWS; r += 2) {
+                e = fmaf(k[i + r], row[r * s.row + l], e);
+                o = fmaf(k[i + r + 1], row[(r + 1) * s.row + l], o);
+            }
+            even[l] = e, odd[l] = o;
+        }
+    }
+}
+
+/* S[i,l] = g * S[i,l] + k[i] * u[l] and y[l] = sum of q[i] S[i,l], for STRIP lanes from lane `at` on. Two rows at a
+ * time: u and both sums stay in registers. */
+RP_BODY void update_strip(const DeltaStep *step, DeltaBlock from, DeltaBlock to, int64_t d, const float *u_all,
+                          float *y, int at) {
+    float u[STRIP], even[STRIP] = {0.0f}, odd[STRIP] = {0.0f};
+    for (int l = 0; l < STRIP; l++) u[l] = u_all[at + l];
+    for (int64_t i = 0; i < d; i += 2) {
+        const float *a = from.data + i * from.row + at, *b = a + from.row;
+        float       *to_a = to.data + i * to.row + at, *to_b = to_a + to.row, s[STRIP], r[STRIP];
+        EACH_LANE(l) s[l]    = fmaf(step->k[i], u[l], step->g * a[l]);
+        EACH_LANE(l) r[l]    = fmaf(step->k[i + 1], u[l], step->g * b[l]);
+        EACH_LANE(l) to_a[l] = s[l];
+        EACH_LANE(l) to_b[l] = r[l];
+        EACH_LANE(l) even[l] = fmaf(step->q[i], s[l], even[l]);
+        EACH_LANE(l) odd[l]  = fmaf(step->q[i + 1], r[l], odd[l]);
+    }
+    for (int l = 0; l < STRIP; l++) y[at + l] = even[l] + odd[l];
+}
+
+RP_BODY void update_block(const DeltaStep *step, DeltaBlock from, DeltaBlock to, int64_t d, const float *v, float *y) {
+    float even[LANES], odd[LANES], u[LANES];
+    sum_columns(step->k, from, d, even, odd);
+    for (int l = 0; l < LANES; l++) u[l] = step->b * fmaf(-step->g, even[l] + odd[l], v[l]);
+    for (int at = 0; at < LANES; at += STRIP) update_strip(step, from, to, d, u, y, at);
+}
+
 RP_BODY void update_body(const DeltaStep *step, DeltaBlock from, DeltaBlock to, int64_t d, const float *v, float *y,
                          int lanes) {
-    if (lanes == LANES)
-        update_lanes(step, from, to, d, v, y, LANES);
+    if (lanes == LANES && d % ROWS == 0 && from.data != NULL)
+        update_block(step, from, to, d, v, y);
     else
         update_lanes(step, from, to, d, v, y, lanes);
 }

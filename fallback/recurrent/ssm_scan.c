@@ -8,6 +8,7 @@
  * on workers and instruction sets nor on how a prompt is cut (I8). */
 #include "fallback/recurrent/slots.h"
 #include "fallback/recurrent/softplus.h"
+#include "fallback/recurrent/strip.h"
 #include "fallback/rows.h"
 #include "fallback/simd/float.h"
 
@@ -26,27 +27,45 @@ typedef struct ScanBlock {
     int64_t row;
 } ScanBlock;
 
-/* `from` and `to` may be the same memory. */
+/* y[l] of the formula above, from the sums over even and odd i. */
+RP_BODY float gated_sum(const ScanStep *step, int l, float even, float odd) {
+    const float whole = fmaf(step->d, step->x[l], even + odd);
+    return whole * (step->z[l] / (1.0f + rp_expf(-step->z[l])));
+}
+
+/* Any number of rows and lanes. `from` and `to` may be the same memory. */
 RP_BODY void scan_lanes(const ScanStep *step, ScanBlock from, ScanBlock to, int64_t n, float *y, int lanes) {
-    float sum[2][LANES] = {{0.0f}}, u[LANES];
-    for (int l = 0; l < lanes; l++) u[l] = step->e * step->x[l];
+    float sum[2][LANES] = {{0.0f}};
     for (int64_t i = 0; i < n; i++)
         for (int l = 0; l < lanes; l++) {
             const float before      = from.data != NULL ? step->g * from.data[i * from.row + l] : 0.0f;
-            const float s           = fmaf(step->b[i], u[l], before);
+            const float s           = fmaf(step->b[i], step->e * step->x[l], before);
             to.data[i * to.row + l] = s;
             sum[i % 2][l]           = fmaf(step->c[i], s, sum[i % 2][l]);
         }
-    for (int l = 0; l < lanes; l++) {
-        const float whole = fmaf(step->d, step->x[l], sum[0][l] + sum[1][l]);
-        y[l]              = whole * (step->z[l] / (1.0f + rp_expf(-step->z[l])));
-    }
+    for (int l = 0; l < lanes; l++) y[l] = gated_sum(step, l, sum[0][l], sum[1][l]);
 }
 
-/* Constant lanes let the compiler unroll. */
+/* STRIP lanes from lane `at` on, two rows at a time: u and both sums stay in registers. n is even. */
+RP_BODY void scan_strip(const ScanStep *step, ScanBlock from, ScanBlock to, int64_t n, float *y, int at) {
+    float u[STRIP], even[STRIP] = {0.0f}, odd[STRIP] = {0.0f};
+    for (int l = 0; l < STRIP; l++) u[l] = step->e * step->x[at + l];
+    for (int64_t i = 0; i < n; i += 2) {
+        const float *a = from.data + i * from.row + at, *b = a + from.row;
+        float       *to_a = to.data + i * to.row + at, *to_b = to_a + to.row, s[STRIP], r[STRIP];
+        EACH_LANE(l) s[l]    = fmaf(step->b[i], u[l], step->g * a[l]);
+        EACH_LANE(l) r[l]    = fmaf(step->b[i + 1], u[l], step->g * b[l]);
+        EACH_LANE(l) to_a[l] = s[l];
+        EACH_LANE(l) to_b[l] = r[l];
+        EACH_LANE(l) even[l] = fmaf(step->c[i], s[l], even[l]);
+        EACH_LANE(l) odd[l]  = fmaf(step->c[i + 1], r[l], odd[l]);
+    }
+    for (int l = 0; l < STRIP; l++) y[at + l] = gated_sum(step, at + l, even[l], odd[l]);
+}
+
 RP_BODY void scan_body(const ScanStep *step, ScanBlock from, ScanBlock to, int64_t n, float *y, int lanes) {
-    if (lanes == LANES)
-        scan_lanes(step, from, to, n, y, LANES);
+    if (lanes == LANES && n % 2 == 0 && from.data != NULL)
+        for (int at = 0; at < LANES; at += STRIP) scan_strip(step, from, to, n, y, at);
     else
         scan_lanes(step, from, to, n, y, lanes);
 }
