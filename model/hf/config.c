@@ -189,6 +189,6 @@ RpStatus rp_hf_config(HfModel *m) {
     RP_TRY(m->family->heads != NULL ? m->family->heads(m, &rope_dim) : heads(m, &rope_dim));
     RP_TRY(rp_hf_rope(m, rope_dim, n_trained));
     if (m->family->windows) RP_TRY(windows(m));
-    RP_TRY(rp_hf_pooling(m));
+    RP_TRY(m->family->head != NULL ? rp_hf_classifier(m) : rp_hf_pooling(m));
     return m->family->keys != NULL ? m->family->keys(m) : RP_OK;
 }

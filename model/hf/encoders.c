@@ -45,6 +45,8 @@ RpStatus rp_hf_bert_keys(HfModel *m) {
     uint32_t types; /* for other readers of a file that is made of the directory */
     RP_TRY(rp_hf_count(m, "type_vocab_size", 2, &types));
     rp_gguf_put_u32(m->out, "tokenizer.ggml.token_type_count", types);
+    if (m->family->head == rp_hf_roberta_head && types > 1) /* transformers gives both texts the type 0 */
+        return rp_hf_refuse(m, "type_vocab_size", "a head of RoBERTa with types of tokens");
     return rp_hf_copy_number(m, "layer_norm_eps", 1e-12, "attention.layer_norm_epsilon");
 }
 

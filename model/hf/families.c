@@ -336,6 +336,9 @@ static const HfDefault modern_bert_defaults[] = {
 #define BERT(of, is_padded) \
     {.name = of, .arch = "bert", .activation = "gelu", .names = rp_hf_bert_names, .encoder = true, .padded = is_padded, \
      .keys = rp_hf_bert_keys}
+#define BERT_RANK(of, is_padded, its_head) \
+    {.name = of, .arch = "bert", .activation = "gelu", .names = rp_hf_bert_names, .encoder = true, .padded = is_padded, \
+     .head = its_head, .keys = rp_hf_bert_keys}
 #define MODERN_BERT \
     .arch = "modern-bert", .eps_key = "norm_eps", .names = rp_hf_modern_bert_names, .tied = true, .windows = true, \
     .encoder = true, .keys = rp_hf_modern_bert_keys, .defaults = modern_bert_defaults
@@ -343,7 +346,12 @@ static const HfDefault modern_bert_defaults[] = {
 const HfFamily rp_hf_families[] = {
     BERT("BertModel", false), BERT("BertForMaskedLM", false), BERT("RobertaModel", true), BERT("RobertaForMaskedLM", true),
     BERT("XLMRobertaModel", true), BERT("XLMRobertaForMaskedLM", true), BERT("CamembertModel", true),
+    BERT_RANK("BertForSequenceClassification", false, rp_hf_bert_head),
+    BERT_RANK("RobertaForSequenceClassification", true, rp_hf_roberta_head),
+    BERT_RANK("XLMRobertaForSequenceClassification", true, rp_hf_roberta_head),
+    BERT_RANK("CamembertForSequenceClassification", true, rp_hf_roberta_head),
     {.name = "ModernBertModel", MODERN_BERT}, {.name = "ModernBertForMaskedLM", MODERN_BERT},
+    {.name = "ModernBertForSequenceClassification", MODERN_BERT, .head = rp_hf_modern_bert_head},
     {.name = "LlamaForCausalLM", .arch = "llama", .activation = "silu", .norm_rope = true},
     {.name = "MistralForCausalLM", .arch = "llama", .activation = "silu", .norm_rope = true,
      .window_unless_null = true, .defaults = mistral_defaults},

@@ -56,7 +56,7 @@ RpStatus rp_hf_find_family(HfModel *m) {
     if (name == NULL) return rp_fail(RP_E_FORMAT, "%s: architectures is missing", m->config.path);
     const bool named = take_row(m, text) || take_headless_row(m, text);
     if (m->family != NULL) {
-        m->headless = m->headless || rp_gguf_ends_with(text, "Model");
+        m->headless = m->headless || m->family->encoder || rp_gguf_ends_with(text, "Model");
         m->parts    = m->family->parts;
         return RP_OK;
     }

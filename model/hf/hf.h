@@ -9,6 +9,7 @@
  *     experts.c        keys of families with experts
  *     hybrid.c         keys of families with states    factors.c      factors of rows of weights
  *     gemma.c          keys of Gemma                   encoders.c     keys and words of BERT
+ *     classifier.c     heads that score texts
  *     mtp.c            layers that predict further tokens
  *     names.c          names of tensors                tensors.c      tensors that are mapped, and those that are made
  *     tokenizer/       tokenizer.json -> tokenizer.* keys
@@ -100,6 +101,7 @@ typedef struct HfFamily {
     const HfName    *names;                    /* rows before those of names.c, up to one of NULL */
     const HfPart    *parts;                    /* up to one of NULL; or NULL */
     const HfDefault *defaults;                 /* up to one of NULL */
+    const HfName    *head;                     /* tensors of a head that scores texts, up to one of NULL; or NULL */
     bool  norm_rope;   /* `arch` rotates pairs (2i, 2i + 1), while rows of q and k lie in the order (i, i + n/2) */
     bool  norm_plus_1; /* norms multiply by 1 + weight */
     bool  tied;        /* the output matrix is the embedding, where config.json does not say */
@@ -219,8 +221,10 @@ bool                  rp_hf_nemotron_has_experts(const HfModel *m);
  * that the library lacks. */
 RP_NODISCARD RpStatus rp_hf_modules(HfModel *m);
 
-/* Puts the pooling (modules.c). */
+/* Puts the pooling (modules.c), or that of a head with its labels (classifier.c). */
 RP_NODISCARD RpStatus rp_hf_pooling(HfModel *m);
+RP_NODISCARD RpStatus rp_hf_classifier(HfModel *m);
+extern const HfName   rp_hf_bert_head[], rp_hf_roberta_head[], rp_hf_modern_bert_head[];
 
 /* Whether each layer has a window (windows.c). At most HF_MAX_LAYERS layers. */
 RP_NODISCARD RpStatus rp_hf_windows(const HfModel *m, bool out[HF_MAX_LAYERS]);

@@ -214,6 +214,12 @@ void rp_hf_name(const HfModel *m, RpGgufString name, int nth, HfTarget *out) {
     char         plain[HF_NAME_BYTES];
     *out = (HfTarget){.role = HF_IGNORED, .number = -1};
     if (m->family->encoder) (void)(take(&s, "bert.") || take(&s, "roberta.") || take(&s, "model."));
+    for (const HfName *row = m->family->head; row != NULL && row->hf != NULL && nth == 0; row++)
+        if (is(s, row->hf)) {
+            snprintf(out->name, HF_NAME_BYTES, "%s", row->gguf);
+            out->role = HF_TENSOR;
+            return;
+        }
     for (size_t i = 0; i < COUNT(ignored_heads) && m->family->encoder; i++)
         if (take(&s, ignored_heads[i])) return;
     for (size_t i = 0; i < COUNT(ignored); i++)
@@ -269,6 +275,8 @@ bool rp_hf_name_of(const HfFamily *f, RpGgufString name, char out[HF_NAME_BYTES]
     RpGgufString s = name;
     int32_t      layer;
     out[0] = '\0';
+    for (const HfName *row = f->head; row != NULL && row->hf != NULL; row++)
+        if (is(name, row->gguf)) add_name(out, row->hf, "");
     for (size_t i = 0; i < COUNT(outside); i++)
         if (is(name, outside[i].gguf) && may_have(f, outside[i].hf)) add_name(out, outside[i].hf, "");
     if (out[0] != '\0' || !take(&s, "blk.") || !take_number(&s, &layer)) return out[0] != '\0';

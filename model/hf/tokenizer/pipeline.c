@@ -205,6 +205,28 @@ static RpStatus template_processing(HfVocabulary *v, const JsonNode *x) {
     return RP_OK;
 }
 
+/* "pair" of a TemplateProcessing: each text with the tokens of `single`, but for bos of the second one, in whose place
+ * there may be another token. */
+static void pair_template(HfVocabulary *v, const JsonNode *x) {
+    const JsonNode *pair      = rp_json_get(v->j, x, "pair");
+    uint32_t        ids[3][2] = {{0}}, n[3] = {0}; /* special tokens in front, between and behind */
+    int             texts = 0;
+    v->no_pair            = true;
+    for (const JsonNode *part = rp_json_first(v->j, pair); part != NULL; part = rp_json_next(v->j, pair, part)) {
+        const JsonNode *text  = rp_json_get(v->j, rp_json_get(v->j, part, "Sequence"), "id");
+        const JsonNode *token = rp_json_get(v->j, rp_json_get(v->j, part, "SpecialToken"), "id");
+        if (text != NULL && (texts == 2 || !rp_json_is(v->j, text, texts == 0 ? "A" : "B"))) return;
+        if (text == NULL && n[texts] == 2) return;
+        if (text == NULL) ids[texts][n[texts]++] = rp_hf_token(v, rp_json_string(v->j, token));
+        texts += text != NULL;
+    }
+    const uint32_t first = v->bos != UINT32_MAX, last = v->eos != UINT32_MAX;
+    if (texts < 2 || n[0] != first || n[2] != last || n[1] < last || n[1] > last + !v->words) return;
+    if ((first > 0 && ids[0][0] != v->bos) || (last > 0 && (ids[1][0] != v->eos || ids[2][0] != v->eos))) return;
+    v->no_pair = false;
+    if (n[1] > last) v->sep = ids[1][last];
+}
+
 /* "cls" in front of a text and "sep" behind it: each is a token and its id. */
 static RpStatus two_tokens(HfVocabulary *v, const JsonNode *x) {
     static const char *const names[] = {"cls", "sep"};
@@ -219,13 +241,17 @@ static RpStatus two_tokens(HfVocabulary *v, const JsonNode *x) {
 
 RpStatus rp_hf_post_processor(HfVocabulary *v) {
     for (HfParts p = rp_hf_parts(v, "post_processor", "processors"); p.part != NULL; rp_hf_next_part(v, &p)) {
-        const JsonNode *type = rp_json_get(v->j, p.part, "type");
-        if (rp_json_is(v->j, type, "TemplateProcessing"))
+        const JsonNode *type    = rp_json_get(v->j, p.part, "type");
+        const bool      roberta = rp_json_is(v->j, type, "RobertaProcessing");
+        if (rp_json_is(v->j, type, "TemplateProcessing")) {
             RP_TRY(template_processing(v, p.part));
-        else if (rp_json_is(v->j, type, "RobertaProcessing") || rp_json_is(v->j, type, "BertProcessing"))
+            pair_template(v, p.part);
+        } else if (roberta || rp_json_is(v->j, type, "BertProcessing"))
             RP_TRY(two_tokens(v, p.part));
         else if (!rp_json_is(v->j, type, "ByteLevel"))
             return rp_hf_unsupported(v, "post_processor", type);
+        if (roberta) v->sep = v->eos;
+        if (v->no_pair && v->m->family->head != NULL) return rp_hf_unsupported(v, "pair of post_processor", type);
     }
     return RP_OK;
 }

@@ -158,6 +158,9 @@ RpStatus rp_hf_special_tokens(const HfVocabulary *v) {
     if (v->words) { /* what stands behind a text separates it from a second one */
         rp_gguf_put_bool(v->m->out, "tokenizer.ggml.add_sep_token", v->eos != UINT32_MAX);
         put_id(v, "tokenizer.ggml.seperator_token_id", v->eos);
+    } else if (v->sep != UINT32_MAX) {
+        rp_gguf_put_bool(v->m->out, "tokenizer.ggml.add_sep_token", true);
+        put_id(v, "tokenizer.ggml.seperator_token_id", v->sep);
     }
     if (unknown != NULL && unknown->type == JSON_STRING)
         put_id(v, "tokenizer.ggml.unknown_token_id", rp_hf_token(v, rp_json_string(v->j, unknown)));

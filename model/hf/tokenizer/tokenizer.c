@@ -290,7 +290,8 @@ static RpStatus read_tokenizer(HfVocabulary *v) {
 }
 
 RpStatus rp_hf_tokenizer(HfModel *m) {
-    HfVocabulary v = {.m = m, .j = &m->tokenizer, .bos = UINT32_MAX, .eos = UINT32_MAX, .space_prefix = "never"};
+    HfVocabulary v = {.m = m, .j = &m->tokenizer, .bos = UINT32_MAX, .eos = UINT32_MAX, .sep = UINT32_MAX};
+    v.space_prefix = "never";
     if (m->tokenizer.nodes == NULL) {
         rp_gguf_put_string(m->out, "tokenizer.ggml.model", "none"); /* token ids alone */
         return RP_OK;

@@ -58,6 +58,8 @@ typedef struct HfVocabulary {
     uint32_t        n_steps;
     const char     *space_prefix;
     uint32_t        bos, eos; /* that the post-processor puts around a text; UINT32_MAX: none */
+    uint32_t        sep;      /* behind eos, in front of the second text of a pair; UINT32_MAX: none */
+    bool            no_pair;  /* pairs of texts have other special tokens */
 } HfVocabulary;
 
 /* normalizer and pre_tokenizer; sets byte_level, split_words, split_spaces, space_prefix, prepends, replaces and puts
@@ -91,7 +93,7 @@ void                  rp_hf_put_word(const HfVocabulary *v, const HfToken *t);
 /* RP_E_UNSUPPORTED for an expression that PCRE2 reads otherwise than Onigmo, the library of tokenizers. */
 RP_NODISCARD RpStatus rp_hf_check_expression(const HfVocabulary *v, RpGgufString text);
 
-/* post_processor; sets bos and eos. */
+/* post_processor; sets bos, eos, sep and no_pair. */
 RP_NODISCARD RpStatus rp_hf_post_processor(HfVocabulary *v);
 
 /* Ids of special tokens, and the chat template. */
