@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""Tables of canonical decomposition and composition for model/tokenizer/nfc.c, from Python's unicodedata.
+"""Tables of decomposition and composition for model/tokenizer/nfc.c, from Python's unicodedata.
 
     tools/unicode_nfc.py model/tokenizer
 
-It writes nfc_pairs.h and nfc_marks.h."""
+It writes nfc_pairs.h, nfc_marks.h and nfkd_codes.h."""
 import pathlib
 import sys
 import unicodedata
 
 CODES = [c for c in range(0x110000) if not 0xac00 <= c < 0xd7a4 and not 0xd800 <= c < 0xe000]
+
+# Characters of Unicode 12 to 14, whose compatibility decompositions the package tokenizers (0.23.3) does not have.
+NEWER = {0x32ff, 0xa7f2, 0xa7f3, 0xa7f4, 0xab69, *range(0x10781, 0x107bb), 0x1f16c, *range(0x1fbf0, 0x1fbfa)}
 
 
 def lines(items, width=116):
@@ -51,6 +54,21 @@ def main():
     body = ("/* {first, last, class}: canonical combining classes other than 0. */\n"
             "static const uint32_t nfc_marks[][3] = {\n" + lines(f"{{{a:#x},{b:#x},{k}}}" for a, b, k in marks) + "\n};\n")
     (out / "nfc_marks.h").write_text(header("nfc_marks.h", "MODEL_TOKENIZER_NFC_MARKS_H", "canonical combining classes.", body))
+    rows, codes = [], []
+    for c in CODES:
+        if not unicodedata.decomposition(chr(c)).startswith("<") or c in NEWER:
+            continue
+        form = [ord(x) for x in unicodedata.normalize("NFKD", chr(c))]
+        if rows and rows[-1][1] == c - 1 and rows[-1][3] == len(form):
+            rows[-1][1] = c
+        else:
+            rows.append([c, c, len(codes), len(form)])
+        codes += form
+    assert max(codes) < 1 << 16
+    body = ("/* {first, last, at, n}: character first + i becomes the n codes from nfkd_codes[at + i * n] on. By code. */\n"
+            "static const uint32_t nfkd_rows[][4] = {\n" + lines(f"{{{a:#x},{b:#x},{at},{n}}}" for a, b, at, n in rows) + "\n};\n\n"
+            "static const uint16_t nfkd_codes[] = {\n" + lines(f"{c:#x}" for c in codes) + "\n};\n")
+    (out / "nfkd_codes.h").write_text(header("nfkd_codes.h", "MODEL_TOKENIZER_NFKD_CODES_H", "compatibility decompositions, as far as they go.", body))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-/* NFD: decompose, sort marks by their class. NFC: the same, then compose (nfc.h). A character is one number:
+/* NFD: decompose, sort marks by their class. NFC: the same, then compose (nfc.h). NFKD and NFKC also decompose what is
+ * only compatible. A character is one number:
  *
  *     class << 56 | place << 21 | code       so that sorting a run of marks is stable
  *
@@ -8,6 +9,7 @@
 #include "base/text/utf8.h"
 #include "model/tokenizer/nfc_marks.h"
 #include "model/tokenizer/nfc_pairs.h"
+#include "model/tokenizer/nfkd_codes.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,7 +28,9 @@ enum {
     L_COUNT = 19,
     V_COUNT = 21,
     T_COUNT = 28,
-    S_COUNT = L_COUNT * V_COUNT * T_COUNT
+    S_COUNT = L_COUNT * V_COUNT * T_COUNT,
+
+    MOST_COMPATIBLE = 18 /* codes of a character in NFKD: U+FDFA, which has 3 bytes */
 };
 
 static uint64_t class_of(uint32_t code) {
@@ -90,6 +94,34 @@ size_t rp_decompose(uint32_t code, uint32_t *out) {
     return n;
 }
 
+static const uint32_t *compatible_row(uint32_t code) {
+    size_t low = 0, high = COUNT(nfkd_rows);
+    while (low < high) {
+        const size_t mid = low + (high - low) / 2;
+        if (code < nfkd_rows[mid][0])
+            high = mid;
+        else if (code > nfkd_rows[mid][1])
+            low = mid + 1;
+        else
+            return nfkd_rows[mid];
+    }
+    return NULL;
+}
+
+/* The compatibility decomposition: the table has it as far as it goes, but for what a canonical one comes before. */
+static size_t decompose_compatible(uint32_t code, uint32_t *out) {
+    uint32_t     codes[RP_MOST_DECOMPOSED];
+    size_t       n = 0;
+    const size_t m = rp_decompose(code, codes);
+    for (size_t i = 0; i < m; i++) {
+        const uint32_t *row = compatible_row(codes[i]);
+        if (row == NULL) out[n++] = codes[i];
+        for (uint32_t k = 0; row != NULL && k < row[3]; k++)
+            out[n++] = nfkd_codes[row[2] + (codes[i] - row[0]) * row[3] + k];
+    }
+    return n;
+}
+
 uint32_t rp_utf8_code(const char *p, size_t n) {
     const unsigned char *b = (const unsigned char *)p;
     if (n == 1) return b[0] < 0x80 ? b[0] : RAW + (uint32_t)b[0];
@@ -145,18 +177,20 @@ static size_t compose(uint64_t *x, size_t n) {
     return out;
 }
 
-static RpStatus normal_form(const char *text, size_t len, bool composes, char **out, size_t *out_len) {
+/* At most codes_per_byte codes for each byte. */
+static RpStatus normal_form(const char *text, size_t len, size_t decompose(uint32_t code, uint32_t *out),
+                            size_t codes_per_byte, bool composes, char **out, size_t *out_len) {
     size_t i = 0, n = 0, bytes = 0;
     *out     = NULL;
     *out_len = len;
     while (i < len && (unsigned char)text[i] < 0x80) i++;
     if (i == len) return RP_OK;
-    uint64_t *x = malloc(RP_MOST_DECOMPOSED * len * sizeof *x);
+    uint64_t *x = malloc(codes_per_byte * len * sizeof *x);
     if (x == NULL) return rp_fail(RP_E_NOMEM, "out of memory for the normal form of %zu bytes", len);
     for (size_t at = 0, size; at < len; at += size) {
         size = rp_utf8_length(text + at, len - at);
-        uint32_t     codes[RP_MOST_DECOMPOSED];
-        const size_t m = rp_decompose(rp_utf8_code(text + at, size), codes);
+        uint32_t     codes[MOST_COMPATIBLE];
+        const size_t m = decompose(rp_utf8_code(text + at, size), codes);
         for (size_t k = 0; k < m; k++) x[n++] = codes[k];
     }
     sort_marks(x, n);
@@ -173,9 +207,17 @@ static RpStatus normal_form(const char *text, size_t len, bool composes, char **
 }
 
 RpStatus rp_nfc(const char *text, size_t len, char **out, size_t *out_len) {
-    return normal_form(text, len, true, out, out_len);
+    return normal_form(text, len, rp_decompose, RP_MOST_DECOMPOSED, true, out, out_len);
 }
 
 RpStatus rp_nfd(const char *text, size_t len, char **out, size_t *out_len) {
-    return normal_form(text, len, false, out, out_len);
+    return normal_form(text, len, rp_decompose, RP_MOST_DECOMPOSED, false, out, out_len);
+}
+
+RpStatus rp_nfkc(const char *text, size_t len, char **out, size_t *out_len) {
+    return normal_form(text, len, decompose_compatible, MOST_COMPATIBLE / 3, true, out, out_len);
+}
+
+RpStatus rp_nfkd(const char *text, size_t len, char **out, size_t *out_len) {
+    return normal_form(text, len, decompose_compatible, MOST_COMPATIBLE / 3, false, out, out_len);
 }

@@ -1,4 +1,4 @@
-/* nfc.h - Normalization Forms C and D (Unicode Standard Annex 15) of UTF-8. */
+/* nfc.h - Normalization Forms C, D, KC and KD (Unicode Standard Annex 15) of UTF-8. */
 #ifndef MODEL_TOKENIZER_NFC_H
 #define MODEL_TOKENIZER_NFC_H
 
@@ -11,6 +11,8 @@
  * is ASCII, which is normalised as it stands. RP_E_NOMEM. */
 RP_NODISCARD RpStatus rp_nfc(const char *text, size_t len, char **out, size_t *out_len);
 RP_NODISCARD RpStatus rp_nfd(const char *text, size_t len, char **out, size_t *out_len);
+RP_NODISCARD RpStatus rp_nfkc(const char *text, size_t len, char **out, size_t *out_len);
+RP_NODISCARD RpStatus rp_nfkd(const char *text, size_t len, char **out, size_t *out_len);
 
 enum { RP_MOST_DECOMPOSED = 4 };
 

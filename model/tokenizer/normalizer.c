@@ -89,6 +89,16 @@ static RpStatus nfd(const Normalizer *n, const Step *s, const char *text, size_t
     return normal_form(text, len, out, rp_nfd);
 }
 
+static RpStatus nfkc(const Normalizer *n, const Step *s, const char *text, size_t len, Text *out) {
+    (void)n, (void)s;
+    return normal_form(text, len, out, rp_nfkc);
+}
+
+static RpStatus nfkd(const Normalizer *n, const Step *s, const char *text, size_t len, Text *out) {
+    (void)n, (void)s;
+    return normal_form(text, len, out, rp_nfkd);
+}
+
 static RpStatus lowercase(const Normalizer *n, const Step *s, const char *text, size_t len, Text *out) {
     (void)n, (void)s;
     for (size_t at = 0, size; at < len; at += size) {
@@ -179,6 +189,8 @@ static RpStatus read_step(const RpGgufFile *f, const RpGgufString text[3], Norma
         {"replace",     with_room},
         {"nfc",         nfc      },
         {"nfd",         nfd      },
+        {"nfkc",        nfkc     },
+        {"nfkd",        nfkd     },
         {"lowercase",   lowercase},
         {"strip",       strip    },
     };

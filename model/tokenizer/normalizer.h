@@ -2,7 +2,7 @@
  * tokenizer.hf.normalizers: its kind, a pattern and a replacement.
  *
  *     "precompiled"   ""            ""       by tokenizer.ggml.precompiled_charsmap
- *     "nfc", "nfd"    ""            ""       normal forms of Unicode
+ *     "nfc", "nfd", "nfkc", "nfkd"  "" ""    normal forms of Unicode
  *     "lowercase"     ""            ""
  *     "strip"         "left" or "right" ""   white space at this end of the text is removed
  *     "replace"       expression    text     each match of the expression becomes the text */

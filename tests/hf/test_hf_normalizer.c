@@ -33,7 +33,7 @@ static void refuse(const char *dir, const char *from, const char *to, RpStatus s
 Test(hf_normalizer, steps_that_are_refused) {
     static const char none[] = "\"normalizer\":null", gpt2[] = "hf_tokenizers/gpt2",
                       words[] = "hf_tokenizers/words-never";
-    refuse(gpt2, none, NORMALIZER("{\"type\":\"NFKC\"}"), RP_E_UNSUPPORTED, "normalizer 'NFKC' is not supported");
+    refuse(gpt2, none, NORMALIZER("{\"type\":\"Nmt\"}"), RP_E_UNSUPPORTED, "normalizer 'Nmt' is not supported");
     refuse(words, none, NORMALIZER(MARK "," NFC), RP_E_UNSUPPORTED,
            "a normalizer behind U+2581 for spaces 'NFC' is not supported");
     refuse(gpt2, none, NORMALIZER(EIGHT(NFC) "," EIGHT(NFC) "," NFC), RP_E_UNSUPPORTED,
@@ -124,13 +124,13 @@ Test(hf_normalizer, files_of_earlier_versions_have_nfc_alone) {
 Test(hf_normalizer, keys_that_are_refused) {
     static const char        key[]   = "tokenizer.hf.normalizers";
     static const char *const two[]   = {"nfc", ""};
-    static const char *const other[] = {"nfkc", "", ""};
+    static const char *const other[] = {"nmt", "", ""};
     static const char *const lower[] = {"lowercase", "", ""};
     RpTokenizer             *tk;
     REFUSED(open_keys(key, two, 2, 0, &tk), RP_E_FORMAT,
             "v.gguf: tokenizer.hf.normalizers is not a list of three strings for each of at most 16 steps");
     REFUSED(open_keys(key, other, 3, 0, &tk), RP_E_UNSUPPORTED,
-            "v.gguf: normalizer 'nfkc' of tokenizer.hf.normalizers is not supported");
+            "v.gguf: normalizer 'nmt' of tokenizer.hf.normalizers is not supported");
     REFUSED(open_keys(key, lower, 3, 4, &tk), RP_E_FORMAT,
             "v.gguf: tokenizer.hf.normalized has 4, the vocabulary has 4 tokens");
     REFUSED(open_keys(key, lower, 3, 3, &tk), RP_E_UNSUPPORTED,

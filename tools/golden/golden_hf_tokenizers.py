@@ -9,7 +9,9 @@ them; special tokens in the text are always found, as the package does."""
 import io
 import json
 import pathlib
+import random
 import sys
+import unicodedata
 
 import numpy
 import sentencepiece
@@ -60,8 +62,13 @@ BYTES = {
                            [pre_tokenizers.Punctuation(), byte_level(True)], False, False),
     "replace": (normalizers.Sequence([normalizers.NFC(), normalizers.Replace(Regex(r"\s+"), " "), normalizers.Replace("...", "\u2026"),
                                       normalizers.Lowercase(), normalizers.Strip()]), [byte_level(True)], False, False),
+    "nfkc": (normalizers.NFKC(), [byte_level(True)], False, False),
+    "nfkd": (normalizers.Sequence([normalizers.NFKD(), normalizers.StripAccents(), normalizers.Lowercase()]), [byte_level(True)], False, False),
+    "single-word": (normalizers.NFC(), [byte_level(True)], False, False),
     "lines": (None, [pre_tokenizers.Split("\n", "isolated"), pre_tokenizers.Split(Regex(r"\s+$"), "isolated"), byte_level(True)], False, False),
 }
+SINGLE = [AddedToken("word", single_word=True, normalized=False), AddedToken("wor", normalized=False), AddedToken("New York", single_word=True),
+          AddedToken("n\u00e9", single_word=True, normalized=False), AddedToken("-x-", single_word=True, normalized=False, lstrip=True, rstrip=True)]
 MARK = "\u2581"
 LEGACY = normalizers.Sequence([normalizers.Prepend(MARK), normalizers.Replace(" ", MARK)])
 WORDS = {
@@ -72,6 +79,27 @@ WORDS = {
     "phi3-strip": (LEGACY, None),
     "words-never": (None, pre_tokenizers.Metaspace(prepend_scheme="never", split=True)),
 }
+
+
+def compatible_texts():
+    """Every character with a compatibility decomposition, and random neighbours of them."""
+    codes = [chr(c) for c in range(0x110000) if unicodedata.decomposition(chr(c)).startswith("<")]
+    marks = [chr(c) for c in [*range(0x300, 0x370), *range(0x591, 0x5b0), 0x3099, 0x309a, 0x94d]]
+    hangul = [chr(c) for c in [*range(0x1100, 0x1200), *range(0x3131, 0x318f), *range(0xffa0, 0xffdd)] if unicodedata.name(chr(c), "")]
+    out, rng = ["".join(codes[i:i + 64]) for i in range(0, len(codes), 64)], random.Random(1)
+    for _ in range(80):
+        out.append("".join(rng.choice(rng.choice([codes, marks, marks, hangul, ["a", "o", "A", " ", "\u00e9"]])) for _ in range(rng.randint(2, 12))))
+    return [*out, "\ufdfa" * 40]
+
+
+def single_words():
+    """The tokens of SINGLE beside characters of words and others."""
+    sides = list("az09_- .,A\u00e9\u03b1\u4e2d\u0301\u0903\u200d\u200c\u200b\u203f\u2167\u2460\u24d0\u00b2\u00aa\u0660\u00a0\ufb01\u30fc\uff3f\u3007\u20dd\u0e01\u0e33")
+    sides += ["\U0001f130", "\U0001f150", "\U0001f170", "\U0001f189", "\U0001f18a", "\U0001f600", "\U0001d7d8", "\U000e0100", "\U00016a60"]
+    for token in ("word", "New York", "n\u00e9", " -x- "):
+        yield from (t for c in sides for t in (c + token, token + c, c + token + c))
+    yield from ["wordword", "word word", "New Yorkword", "wordNew York", "<|im_end|>New York<|im_end|>", "END" + "New York", "ENDword", "wordEND", "wordy wor words",
+                "-x--x-", "a -x- -x- b", "word-x-", "-x-word", "wo\u0301rd word\u0301", "n\u00e9\u0301 ne\u0301 n\u00e9", "<|im_end|>word<|im_end|>", "word\nword\tword"]
 
 
 def add_specials(tokenizer, bos, strip=False):
@@ -93,6 +121,9 @@ def bytes_tokenizer(name, texts, normalizer, parts, ignore_merges, bos):
     tokenizer.train_from_iterator(texts, trainers.BpeTrainer(vocab_size=256 + N_MERGES, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
                                                              show_progress=False))
     add_specials(tokenizer, bos, name.endswith("strip"))
+    if name == "single-word":
+        tokenizer.add_tokens(SINGLE)
+        tokenizer.add_special_tokens([AddedToken("END", special=True, normalized=False)])
     return tokenizer
 
 
@@ -189,8 +220,9 @@ def main():
                 "\U0001f468\u200d\U0001f469 \u00a9\ufe0f 1\ufe0f\u20e3", "<mask> a  <mask>b <mask>", "  two  spaces   at the end  ", "\u2581a \u2581 b\u2581c", " \u3000 ",
                 "\u0130STANBUL \u03a3\u03a4\u039f\u03a3 \u1e9e \uff21\uff22", "wait... a....b", "$5+3=8 <a^b|c~`d>, \u00a1hola! --- \u2026\u3002"]
     training = corpus.splitlines(keepends=True) + all_cases
+    more = {"nfkc": compatible_texts(), "nfkd": compatible_texts(), "single-word": [*single_words()]}
     for name, kind in BYTES.items():
-        write(out / name, lambda: bytes_tokenizer(name, training, *kind), texts)
+        write(out / name, lambda: bytes_tokenizer(name, training, *kind), texts + more.get(name, []))
     for name, kind in WORDS.items():
         write(out / name, lambda: words_tokenizer(name, training, *kind), texts)
     for name, kind in UNIGRAM.items():

@@ -92,6 +92,8 @@ static RpStatus normalizer(HfVocabulary *v, const JsonNode *x) {
     } plain[] = {
         {"NFC",          "nfc",       ""      },
         {"NFD",          "nfd",       ""      },
+        {"NFKC",         "nfkc",      ""      },
+        {"NFKD",         "nfkd",      ""      },
         {"Lowercase",    "lowercase", ""      },
         {"StripAccents", "replace",   "\\p{M}"},
     };
