@@ -25,13 +25,15 @@ typedef struct Fragments {
     size_t    n, capacity;
 } Fragments;
 
-/* The special tokens that a search finds, as bits. */
-enum { FIND_CONTROL = 1 << 0, FIND_USER_DEFINED = 1 << 1 };
+/* The special tokens that a search finds, as bits: those of SINGLE_IN_FRAGMENT, or all others. */
+enum { FIND_CONTROL = 1 << 0, FIND_USER_DEFINED = 1 << 1, FIND_IN_FRAGMENT = 1 << 2 };
 
 typedef struct Search {
     const RpTokenizer *tk;
-    const char        *text;    /* the whole text, which `control` belongs to */
+    const char        *text; /* the whole text, which `control` and `taken` belong to */
+    size_t             len;
     const bool        *control; /* [len] bytes that may be part of a control token; NULL: all */
+    bool              *taken;   /* [len] bytes of a token that is no word of its own there; NULL: there are none */
     unsigned           find;
     Fragments          lists[2]; /* lists[result] is the outcome so far, the other one is written next */
     int                result;
@@ -54,10 +56,28 @@ static RpStatus add_fragment(Fragments *list, Fragment f) {
 static int32_t special_at(const Search *s, const char *p, size_t len) {
     const int32_t found = rp_strings_find(&s->tk->special_texts, p, len);
     if (found < 0) return -1;
-    const int32_t id = s->tk->special[found];
+    const int32_t id     = s->tk->special[found];
+    const bool    inside = s->tk->strip != NULL && (s->tk->strip[id] & SINGLE_IN_FRAGMENT) != 0;
+    if (inside != ((s->find & FIND_IN_FRAGMENT) != 0)) return -1;
+    if (s->taken != NULL && memchr(s->taken + (p - s->text), true, len) != NULL) return -1;
     if (s->tk->types[id] == TOKEN_USER_DEFINED) return (s->find & FIND_USER_DEFINED) != 0 ? id : -1;
     if ((s->find & FIND_CONTROL) == 0) return -1;
     return s->control == NULL || memchr(s->control + (p - s->text), false, len) == NULL ? id : -1;
+}
+
+/* Whether the token at p, in the fragment f, may be one there. As in the package tokenizers, no shorter token is looked
+ * for where it may not. */
+static RpStatus may_stand(Search *s, Fragment f, const char *p, size_t len, int32_t id, bool *out) {
+    const int flags = s->tk->strip != NULL ? s->tk->strip[id] : 0;
+    *out            = true;
+    if ((flags & SINGLE_WORD) == 0) return RP_OK;
+    if ((flags & SINGLE_IN_FRAGMENT) == 0) f = (Fragment){s->text, s->len, -1};
+    RP_TRY(rp_is_single_word(s->tk->word_characters, f.text, f.len, (size_t)(p - f.text), len, out));
+    if (*out) return RP_OK;
+    if (s->taken == NULL) s->taken = calloc(s->len, sizeof *s->taken);
+    if (s->taken == NULL) return rp_fail(RP_E_NOMEM, "out of memory while tokenising");
+    memset(s->taken + (p - s->text), true, len);
+    return RP_OK;
 }
 
 /* Cuts the fragments at every occurrence of the special tokens special[first..end), which have one length.
@@ -74,8 +94,10 @@ static RpStatus cut_length(Search *s, size_t first, size_t end) {
         const Fragment f    = in->items[k];
         size_t         done = 0;
         for (size_t at = 0; f.id < 0 && f.len >= len && at <= f.len - len;) {
-            const int32_t id = starts[(unsigned char)f.text[at]] ? special_at(s, f.text + at, len) : -1;
-            if (id < 0) {
+            const int32_t id    = starts[(unsigned char)f.text[at]] ? special_at(s, f.text + at, len) : -1;
+            bool          found = id >= 0;
+            if (found) RP_TRY(may_stand(s, f, f.text + at, len, id, &found));
+            if (!found) {
                 at++;
                 continue;
             }
@@ -109,10 +131,15 @@ static RpStatus cut(Search *s, unsigned find, const bool *control) {
 
 /* User-defined tokens are found in any text. With a mask they come last: a user-defined token that begins in a
  * message must not take the first bytes of a control token behind it. */
+static RpStatus cut_kinds(Search *s, unsigned find, const bool *control, unsigned flags) {
+    if ((flags & RP_TOK_PARSE_SPECIAL) != 0) return cut(s, find | FIND_CONTROL | FIND_USER_DEFINED, NULL);
+    if (control != NULL) RP_TRY(cut(s, find | FIND_CONTROL, control));
+    return cut(s, find | FIND_USER_DEFINED, NULL);
+}
+
 static RpStatus cut_specials(Search *s, const bool *control, unsigned flags) {
-    if ((flags & RP_TOK_PARSE_SPECIAL) != 0) return cut(s, FIND_CONTROL | FIND_USER_DEFINED, NULL);
-    if (control != NULL) RP_TRY(cut(s, FIND_CONTROL, control));
-    return cut(s, FIND_USER_DEFINED, NULL);
+    RP_TRY(cut_kinds(s, 0, control, flags));
+    return s->tk->word_characters != NULL ? cut_kinds(s, FIND_IN_FRAGMENT, control, flags) : RP_OK;
 }
 
 /* Encodes a text without special tokens by the kind of the tokenizer. */
@@ -154,7 +181,7 @@ RpStatus rp_tokenize_masked(const RpTokenizer *tk, const char *text, const bool 
     if (len > 0) RP_NOT_NULL(text, "text");
 
     const bool special = (flags & RP_TOK_ADD_SPECIAL) != 0;
-    Search     search  = {.tk = tk, .text = text};
+    Search     search  = {.tk = tk, .text = text, .len = len};
     BpeMerger  merger  = {0};
     RpStatus   st      = RP_OK;
     if (len > INT32_MAX / 8) return rp_fail(RP_E_ARG, "a text of %zu bytes is too long to tokenise", len);
@@ -167,6 +194,7 @@ RpStatus rp_tokenize_masked(const RpTokenizer *tk, const char *text, const bool 
     rp_bpe_merger_free(&merger);
     free(search.lists[0].items);
     free(search.lists[1].items);
+    free(search.taken);
     return st;
 }
 

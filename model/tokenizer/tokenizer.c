@@ -17,6 +17,7 @@ void rp_tokenizer_free(RpTokenizer *tk) {
     rp_pretokenizer_free(tk->pretokenizer);
     free(tk->special);
     free(tk->strip);
+    rp_word_characters_free(tk->word_characters);
     free(tk->merges);
     free(tk->joins);
     free(tk->scores);
@@ -159,6 +160,9 @@ static RpStatus load_strip(RpTokenizer *tk, const RpGgufFile *f) {
     tk->strip = malloc((size_t)tk->n_vocab);
     if (tk->strip == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory for a tokenizer", rp_gguf_path(f));
     memcpy(tk->strip, v->data, (size_t)tk->n_vocab);
+    for (int32_t i = 0; i < tk->n_vocab; i++)
+        if ((tk->strip[i] & (SINGLE_WORD | SINGLE_IN_FRAGMENT)) != 0)
+            return rp_word_characters_new(&tk->word_characters);
     return RP_OK;
 }
 

@@ -12,6 +12,7 @@
 
 #include "model/tokenizer/charsmap.h"
 #include "model/tokenizer/normalizer.h"
+#include "model/tokenizer/single_word.h"
 #include "model/tokenizer/strings.h"
 
 /* tokenizer.ggml.token_type */
@@ -24,8 +25,9 @@ typedef enum TokenType {
     TOKEN_BYTE
 } TokenType;
 
-/* A special token takes the white space on this side, which then has no tokens of its own. */
-enum { STRIP_LEFT = 1 << 0, STRIP_RIGHT = 1 << 1 };
+/* A special token takes the white space on this side, which then has no tokens of its own; or it is found as a word
+ * alone, where other tokens that were found before may end the text. */
+enum { STRIP_LEFT = 1 << 0, STRIP_RIGHT = 1 << 1, SINGLE_WORD = 1 << 2, SINGLE_IN_FRAGMENT = 1 << 3 };
 
 /* Where U+2581 is put in front of a text. Fragments are what special tokens leave of it. */
 typedef enum SpacePrefix {
@@ -83,7 +85,8 @@ struct RpTokenizer {
 
     uint64_t *joins; /* [RP_JOIN_BITS / 64] see rp_tokenizer_joins */
 
-    uint8_t *strip; /* [n_vocab] STRIP_ flags, or NULL: no token takes the white space beside it */
+    uint8_t        *strip;           /* [n_vocab] STRIP_ and SINGLE_ flags, or NULL: no token has one */
+    WordCharacters *word_characters; /* of SINGLE_WORD, or NULL: no token has it */
 
     /* tokens that are found in raw text, longest first */
     int32_t    *special;

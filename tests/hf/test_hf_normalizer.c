@@ -80,6 +80,18 @@ Test(hf_normalizer, pre_tokenizers_and_post_processors_that_are_refused) {
            RP_E_UNSUPPORTED, "a vocabulary with U+2581 for spaces whose texts are also split");
 }
 
+/* The neighbours of a single word are those of the normalised text, if it is looked for there. */
+Test(hf_normalizer, single_words_that_are_refused) {
+    static const char dir[] = "hf_tokenizers/single-word", nfc[] = "\"normalizer\":{\"type\":\"NFC\"}";
+    refuse(dir, nfc, "\"normalizer\":{\"type\":\"NFKC\"}", RP_E_UNSUPPORTED,
+           "single_word in the normalised text of an added token 'New York' is not supported");
+    refuse(dir, nfc, "\"normalizer\":{\"type\":\"StripAccents\"}", RP_E_UNSUPPORTED,
+           "single_word in the normalised text of an added token 'New York' is not supported");
+    refuse("hf_encoders/bert-rank", "\"single_word\":false,\"lstrip\":false,\"rstrip\":false,\"normalized\":false",
+           "\"single_word\":true,\"lstrip\":false,\"rstrip\":false,\"normalized\":true", RP_E_UNSUPPORTED,
+           "single_word in the normalised text of an added token '[PAD]' is not supported");
+}
+
 /* ---- keys of GGUF files ---- */
 
 static const char *const tokens[] = {"<unk>", "a", "\xc3\xa9", "A"}; /* e with an accent is one character of NFC */

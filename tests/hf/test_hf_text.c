@@ -116,7 +116,6 @@ Test(hf_text, tokenizers_that_are_refused) {
     refuse("\"!\":0", "\"!\":1.5", RP_E_FORMAT, "token '!' has no id below 664, the vocab_size of config.json");
     refuse("\"!\":0", "\"!\":1", RP_E_FORMAT, "two tokens have the id 1");
     refuse("\"!\":0", "\"!\":0,\"!\":0", RP_E_FORMAT, "\"!\" occurs twice");
-    refuse("\"single_word\":false", "\"single_word\":true", RP_E_UNSUPPORTED, "single_word '<|endoftext|>' is not");
     refuse("\"content\":\"<|endoftext|>\"", "\"content\":7", RP_E_FORMAT, "an added token has no content");
     refuse("\"post_processor\":", "\"post_processor\":{\"type\":\"WordProcessing\"},\"p\":", RP_E_UNSUPPORTED,
            "post_processor 'WordProcessing'");

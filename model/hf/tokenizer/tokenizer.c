@@ -80,17 +80,27 @@ static RpStatus read_added(HfVocabulary *v) {
         const bool is_special = special != NULL && special->type == JSON_TRUE;
         /* such as those of images, which the embedding of a text model does not have */
         if (is_special && rp_json_u63(v->j, rp_json_get(v->j, x, "id"), &id) && id >= v->n) continue;
-        if (rp_hf_option(v, x, "single_word", false)) return rp_hf_unsupported(v, "single_word", text);
         RP_TRY(
             set_token(v, rp_json_get(v->j, x, "id"), rp_json_string(v->j, text), is_special ? CONTROL : USER_DEFINED));
         (void)rp_json_u63(v->j, rp_json_get(v->j, x, "id"), &id); /* set_token has checked it */
+        const bool normalized    = rp_hf_option(v, x, "normalized", false),
+                   single        = rp_hf_option(v, x, "single_word", false);
+        v->tokens[id].normalized = normalized;
         v->tokens[id].strip =
-            (uint8_t)((rp_hf_option(v, x, "lstrip", false) ? 1 : 0) | (rp_hf_option(v, x, "rstrip", false) ? 2 : 0));
+            (uint8_t)((rp_hf_option(v, x, "lstrip", false) ? 1 : 0) | (rp_hf_option(v, x, "rstrip", false) ? 2 : 0) |
+                      (single ? 4 : 0) | (single && normalized ? 8 : 0));
         v->strips = v->strips || v->tokens[id].strip != 0;
-
-        v->tokens[id].normalized = rp_hf_option(v, x, "normalized", false);
     }
     return RP_OK;
+}
+
+/* The characters beside a single word are those of the normalised text. These steps keep them in words or outside. */
+static bool keeps_words(const HfVocabulary *v) {
+    for (uint32_t i = 0; i < v->n_steps; i++) {
+        const char *kind = v->steps[i].text[0].ptr;
+        if (strcmp(kind, "nfc") != 0 && strcmp(kind, "nfd") != 0 && strcmp(kind, "lowercase") != 0) return false;
+    }
+    return !v->words;
 }
 
 /* An added token with "normalized" is looked for in the normalised text, after its own text was normalised. Whether the
@@ -98,10 +108,12 @@ static RpStatus read_added(HfVocabulary *v) {
 static RpStatus check_added(const HfVocabulary *v) {
     const JsonNode *list = rp_json_get(v->j, v->j->nodes, "added_tokens");
     for (const JsonNode *x = rp_json_first(v->j, list); x != NULL; x = rp_json_next(v->j, list, x)) {
-        const JsonNode    *content = rp_json_get(v->j, x, "content");
-        const RpGgufString text    = rp_json_string(v->j, content);
-        if (rp_hf_option(v, x, "normalized", false) &&
-            (v->prepends || (v->replaces && memchr(text.ptr, ' ', text.len) != NULL)))
+        const JsonNode    *content    = rp_json_get(v->j, x, "content");
+        const RpGgufString text       = rp_json_string(v->j, content);
+        const bool         normalized = rp_hf_option(v, x, "normalized", false);
+        if (normalized && rp_hf_option(v, x, "single_word", false) && !keeps_words(v))
+            return rp_hf_unsupported(v, "single_word in the normalised text of an added token", content);
+        if (normalized && (v->prepends || (v->replaces && memchr(text.ptr, ' ', text.len) != NULL)))
             return rp_hf_unsupported(v, "normalized of an added token that the normalizer changes", content);
     }
     return RP_OK;

@@ -9,7 +9,8 @@
  *     space_prefix    "never", "prepend", "always" or "first": where U+2581 is put in front
  *     split_words     bool: each U+2581 begins a piece
  *     split_spaces    bool: white space separates words, and is dropped
- *     strip           u8 for each token: 1 takes the white space in front of it, 2 that behind it, 3 both
+ *     strip           u8 for each token, flags: 1 takes the white space in front of it, 2 that behind it, 4 is found as
+ *                     a word of its own alone, 8 (with 4) other tokens end the text that it is looked for in
  *     log_probs       f64: the log probabilities of a unigram vocabulary, NaN for what is no piece (unigram.c)
  *     end_tokens      u32: all tokens that end a reply
  *
