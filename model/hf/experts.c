@@ -1,6 +1,8 @@
 /* Keys of families with experts whose config.json has few names of its own. keys.c has the keys of other families. */
 #include "model/hf/hf.h"
 
+#include <math.h>
+
 /* A layer without experts among others, or an expert layer only every n-th time. */
 static RpStatus all_layers_have_experts(const HfModel *m) {
     const JsonNode *dense = rp_hf_value(m, "mlp_only_layers");
@@ -86,6 +88,61 @@ RpStatus rp_hf_dots1_keys(HfModel *m) {
     RP_TRY(rp_hf_copy_count(m, "topk_group", "expert_group_used_count"));
     RP_TRY(rp_hf_copy_number(m, "routed_scaling_factor", 1.0, "expert_weights_scale"));
     RP_TRY(norm_of_weights(m, false));
+    rp_hf_put_u32(m, "expert_gating_func", 2); /* a sigmoid */
+    return RP_OK;
+}
+
+/* Published files have a list of numbers, one for each layer; *out is the one that all have. */
+static RpStatus count_of_layers(const HfModel *m, const char *name, double fallback, uint32_t *out) {
+    const JsonNode *list = rp_hf_value(m, name);
+    if (list == NULL || list->type != JSON_ARRAY) return rp_hf_count(m, name, fallback, out);
+    const JsonNode *x     = rp_json_first(&m->config, list);
+    const double    first = x != NULL ? rp_json_number(&m->config, x) : (double)NAN;
+    if (list->n != (uint32_t)m->n_layer || !(first >= 0.0 && first <= 65536.0) || first != floor(first))
+        return rp_fail(RP_E_FORMAT, "%s: %s is not a list of %d counts", m->config.path, name, m->n_layer);
+    for (; x != NULL; x = rp_json_next(&m->config, list, x))
+        if (rp_json_number(&m->config, x) != first) return rp_hf_refuse(m, name, "another count in some layers");
+    *out = (uint32_t)first;
+    return RP_OK;
+}
+
+/* As in transformers, experts and shared experts have the length intermediate_size. */
+RpStatus rp_hf_hunyuan_moe_keys(HfModel *m) {
+    uint32_t n, n_used, n_ff, skipped;
+    RP_TRY(rp_hf_never(m, "use_mla", "latent attention"));
+    RP_TRY(rp_hf_count(m, "moe_layer_num_skipped", 0, &skipped));
+    if (skipped > 0) return rp_hf_refuse(m, "moe_layer_num_skipped", "a model with dense layers");
+    RP_TRY(count_of_layers(m, "num_experts", 1, &n));
+    RP_TRY(rp_hf_count(m, "num_experts_per_tok", 1, &n_used));
+    RP_TRY(count_of_layers(m, "moe_topk", n_used, &n_used));
+    RP_TRY(rp_hf_count(m, "intermediate_size", (double)NAN, &n_ff));
+    rp_hf_put_u32(m, "expert_count", n);
+    rp_hf_put_u32(m, "expert_used_count", n_used);
+    rp_hf_put_u32(m, "feed_forward_length", n_ff);
+    rp_hf_put_u32(m, "expert_feed_forward_length", n_ff);
+    rp_hf_put_u32(m, "expert_shared_feed_forward_length", n_ff);
+    rp_hf_put_bool(m, "expert_weights_norm", true);
+    return rp_hf_hunyuan_keys(m);
+}
+
+/* The code of the makers divides the weights of several experts by their sum, whatever config.json says. */
+RpStatus rp_hf_ling_keys(HfModel *m) {
+    uint32_t n_used, n_shared;
+    bool     qk_norm;
+    RP_TRY(rp_hf_flag(m, m->text, "use_qk_norm", true, &qk_norm));
+    if (!qk_norm) return rp_hf_refuse(m, "use_qk_norm", "a model without norms of q and k");
+    RP_TRY(rp_hf_only_text(m, "score_function", "sigmoid"));
+    RP_TRY(rp_hf_count(m, "num_experts_per_tok", (double)NAN, &n_used));
+    RP_TRY(rp_hf_count(m, "num_shared_experts", 0, &n_shared));
+    RP_TRY(rp_hf_copy_count(m, "num_experts", "expert_count"));
+    rp_hf_put_u32(m, "expert_used_count", n_used);
+    rp_hf_put_u32(m, "expert_shared_count", n_shared);
+    RP_TRY(rp_hf_copy_count(m, "moe_intermediate_size", "expert_feed_forward_length"));
+    RP_TRY(rp_hf_copy_count(m, "first_k_dense_replace", "leading_dense_block_count"));
+    RP_TRY(rp_hf_copy_count(m, "n_group", "expert_group_count"));
+    RP_TRY(rp_hf_copy_count(m, "topk_group", "expert_group_used_count"));
+    RP_TRY(rp_hf_copy_number(m, "routed_scaling_factor", 1.0, "expert_weights_scale"));
+    rp_hf_put_bool(m, "expert_weights_norm", n_used > 1);
     rp_hf_put_u32(m, "expert_gating_func", 2); /* a sigmoid */
     return RP_OK;
 }

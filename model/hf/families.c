@@ -43,6 +43,27 @@ static const HfName hunyuan_names[] = {
     {NULL,                        NULL         }
 };
 
+static const HfName hunyuan_moe_names[] = {
+    {"self_attn.query_layernorm", "attn_q_norm"   },
+    {"self_attn.key_layernorm",   "attn_k_norm"   },
+    {"mlp.gate.wg",               "ffn_gate_inp"  },
+    {"mlp.shared_mlp.gate_proj",  "ffn_gate_shexp"},
+    {"mlp.shared_mlp.up_proj",    "ffn_up_shexp"  },
+    {"mlp.shared_mlp.down_proj",  "ffn_down_shexp"},
+    {NULL,                        NULL            }
+};
+
+static const HfName ling_names[] = {
+    {"attention.query_key_value",    "attn_qkv"      },
+    {"attention.dense",              "attn_output"   },
+    {"attention.query_layernorm",    "attn_q_norm"   },
+    {"attention.key_layernorm",      "attn_k_norm"   },
+    {"mlp.shared_experts.gate_proj", "ffn_gate_shexp"},
+    {"mlp.shared_experts.up_proj",   "ffn_up_shexp"  },
+    {"mlp.shared_experts.down_proj", "ffn_down_shexp"},
+    {NULL,                           NULL            }
+};
+
 static const HfName phi3_names[] = {
     {"self_attn.qkv_proj", "attn_qkv"},
     {"mlp.gate_up_proj",   "ffn_up"  },
@@ -301,6 +322,9 @@ static const HfDefault gemma_defaults[]   = {
 static const HfDefault exaone4_defaults[] = {{"rms_norm_eps", 1e-5}, {"sliding_window", 4096}, {"sliding_window_pattern", 4}, {NULL, 0}};
 static const HfDefault cohere2_defaults[] = {{"layer_norm_eps", 1e-5}, {"sliding_window", 4096}, {"sliding_window_pattern", 4}, {NULL, 0}};
 static const HfDefault dots1_defaults[]   = {{"first_k_dense_replace", 0}, {"n_group", 1}, {"topk_group", 1}, {NULL, 0}};
+static const HfDefault ling_defaults[]    = {
+    {"rope_theta", 6e5}, {"head_dim", 128}, {"num_shared_experts", 1}, {"n_group", 8}, {"topk_group", 4}, {"first_k_dense_replace", 1},
+    {NULL, 0}};
 static const HfDefault smollm3_defaults[] = {{"rope_theta", 2e6}, {NULL, 0}};
 static const HfDefault olmo2_defaults[]   = {{"rms_norm_eps", 1e-5}, {NULL, 0}}; /* also of OLMoE, Phi 3 and Hunyuan */
 static const HfDefault olmo3_defaults[]   = {{"rope_theta", 5e5}, {"rms_norm_eps", 1e-5}, {"sliding_window", 4096},
@@ -407,6 +431,10 @@ const HfFamily rp_hf_families[] = {
      .keys = rp_hf_cohere2_keys, .defaults = cohere2_defaults},
     {.name = "HunYuanDenseV1ForCausalLM", .arch = "hunyuan-dense", .activation = "silu", .names = hunyuan_names,
      .keys = rp_hf_hunyuan_keys, .defaults = olmo2_defaults},
+    {.name = "HunYuanMoEV1ForCausalLM", .arch = "hunyuan-moe", .activation = "silu", .names = hunyuan_moe_names, .own_length = true,
+     .keys = rp_hf_hunyuan_moe_keys, .defaults = olmo2_defaults},
+    {.name = "BailingMoeV2ForCausalLM", .arch = "bailingmoe2", .activation = "silu", .names = ling_names, .keys = rp_hf_ling_keys,
+     .defaults = ling_defaults},
     {.name = "Dots1ForCausalLM", .arch = "dots1", .activation = "silu", .names = deepseek_names, .keys = rp_hf_dots1_keys,
      .defaults = dots1_defaults},
     {.name = "Glm4ForCausalLM", .arch = "glm4", .activation = "silu", .names = glm4_names, .defaults = glm4_defaults},

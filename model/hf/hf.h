@@ -194,6 +194,8 @@ RP_NODISCARD RpStatus rp_hf_qwen3_vl_moe_keys(HfModel *m);
 RP_NODISCARD RpStatus rp_hf_dots1_keys(HfModel *m);
 RP_NODISCARD RpStatus rp_hf_cohere2_keys(HfModel *m);
 RP_NODISCARD RpStatus rp_hf_hunyuan_keys(HfModel *m);
+RP_NODISCARD RpStatus rp_hf_hunyuan_moe_keys(HfModel *m);
+RP_NODISCARD RpStatus rp_hf_ling_keys(HfModel *m);
 RP_NODISCARD RpStatus rp_hf_qwen2_vl_keys(HfModel *m);
 RP_NODISCARD RpStatus rp_hf_qwen3_vl_keys(HfModel *m);
 RP_NODISCARD RpStatus rp_hf_delta_keys(HfModel *m);

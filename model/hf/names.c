@@ -7,6 +7,7 @@
 static const HfName outside[] = {
     {"model.embed_tokens.weight",               "token_embd.weight"           },
     {"model.norm.weight",                       "output_norm.weight"          },
+    {"model.word_embeddings.weight",            "token_embd.weight"           }, /* of Ling */
     {"lm_head.weight",                          "output.weight"               },
     {"model.embedding_norm.weight",             "token_embd_norm.weight"      },
     {"model.final_layernorm.weight",            "output_norm.weight"          },
@@ -184,7 +185,7 @@ static HfRole layer_name(const HfModel *m, RpGgufString s, int nth, HfTarget *ou
     if (role != HF_UNKNOWN || nth > 0) return role;
     if (is(s, "mlp.gate.e_score_correction_bias") || is(s, "block_sparse_moe.e_score_correction_bias") ||
         is(s, "mlp.moe_statics.e_score_correction_bias") || is(s, "mixer.gate.e_score_correction_bias") ||
-        is(s, "feed_forward.expert_bias")) {
+        is(s, "feed_forward.expert_bias") || is(s, "mlp.gate.expert_bias")) {
         snprintf(out->name, HF_NAME_BYTES, "blk.%d.exp_probs_b.bias", layer);
         return HF_TENSOR;
     }
@@ -264,10 +265,13 @@ static void add_rows(const HfName *rows, size_t n, RpGgufString name, char out[H
     }
 }
 
-/* Whether a name outside of layers may be one of the family: encoders and Nemotron have prefixes of their own. */
+/* Whether a name outside of layers may be one of the family: encoders and Nemotron have prefixes of their own, Ling its
+ * word for the embedding. */
 static bool may_have(const HfFamily *f, const char *hf) {
     const bool model = strncmp(hf, "model.", 6) == 0, backbone = strncmp(hf, "backbone.", 9) == 0;
     if (strncmp(f->arch, "nemotron", 8) == 0) return backbone || strcmp(hf, "lm_head.weight") == 0;
+    if (strcmp(f->arch, "bailingmoe2") == 0 && strcmp(hf, "model.embed_tokens.weight") == 0) return false;
+    if (strcmp(hf, "model.word_embeddings.weight") == 0) return strcmp(f->arch, "bailingmoe2") == 0;
     return !backbone && (f->encoder ? !model : strncmp(hf, "embeddings.", 11) != 0);
 }
 

@@ -41,6 +41,10 @@ Test(hf_rules, layers_and_heads) {
     bad("hf/hunyuan", "\"alpha\": 8.0", "\"alpha\": 0.5", "alpha is 0.5 for heads of 16");
     unsupported("hf/hunyuan", "\"model_type\"", "\"use_cla\": true, \"model_type\"",
                 "use_cla: keys and values of another layer is not supported");
+    unsupported("hf/hunyuan-moe", "\"model_type\"", "\"use_mla\": true, \"model_type\"",
+                "use_mla: latent attention is not supported");
+    unsupported("hf/ling", "\"use_qk_norm\": true", "\"use_qk_norm\": false",
+                "use_qk_norm: a model without norms of q and k is not supported");
     bad("hf/glm4", "\"partial_rotary_factor\": 0.5", "\"partial_rotary_factor\": 1.5", "partial_rotary_factor is 1.5");
 }
 
@@ -300,4 +304,32 @@ Test(hf_rules, a_text_that_is_too_long) {
     cr_assert_eq(truncate(path, (256 << 20) + 1), 0);
     REFUSED(hf_open(), RP_E_FORMAT, "config.json: 268435457 bytes, at most 268435456 are read");
     hf_end();
+}
+
+/* ---- experts of Hunyuan and Ling ---- */
+
+/* Published files of Hunyuan A13B have lists. */
+Test(hf_rules, counts_that_are_lists_of_layers) {
+    static const char topk[] = "\"moe_topk\": 2";
+    hf_expect("hf/hunyuan-moe", topk, "\"moe_topk\": [2, 2]", "hunyuan-moe.expert_used_count", 2);
+    hf_expect("hf/hunyuan-moe", topk, "\"num_experts_per_tok\": 2", "hunyuan-moe.expert_used_count", 2);
+    hf_expect("hf/hunyuan-moe", "\"num_experts\": 4", "\"num_experts\": [4, 4]", "hunyuan-moe.expert_count", 4);
+    unsupported("hf/hunyuan-moe", topk, "\"moe_topk\": [2, 1]",
+                "moe_topk: another count in some layers is not supported");
+    bad("hf/hunyuan-moe", topk, "\"moe_topk\": [2]", "moe_topk is not a list of 2 counts");
+    bad("hf/hunyuan-moe", topk, "\"moe_topk\": [1.5, 1.5]", "moe_topk is not a list of 2 counts");
+    bad("hf/hunyuan-moe", topk, "\"moe_topk\": [\"2\", \"2\"]", "moe_topk is not a list of 2 counts");
+    unsupported("hf/hunyuan-moe", topk, "\"moe_topk\": 2, \"moe_layer_num_skipped\": 1",
+                "moe_layer_num_skipped: a model with dense layers is not supported");
+}
+
+Test(hf_rules, experts_of_ling) {
+    static const char scores[] = "\"score_function\": \"sigmoid\"";
+    unsupported("hf/ling", scores, "\"score_function\": \"softmax\"", "score_function: another value is not supported");
+    hf_expect("hf/ling", scores, "\"x\": 0", "bailingmoe2.expert_gating_func", 2);
+    hf_expect("hf/ling", "\"num_experts_per_tok\": 2", "\"num_experts_per_tok\": 1", "bailingmoe2.expert_weights_norm",
+              0);
+    hf_expect("hf/ling", "\"norm_topk_prob\": true", "\"norm_topk_prob\": false", "bailingmoe2.expert_weights_norm", 1);
+    hf_expect("hf/ling", "\"n_group\"", "\"x\"", "bailingmoe2.expert_group_count", 8);
+    hf_refuse_config("hf/ling", "\"hidden_size\": 32", "\"hidden_size\": 48", RP_E_SHAPE, "word_embeddings.weight");
 }

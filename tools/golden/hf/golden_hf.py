@@ -150,6 +150,8 @@ MODELS = {
                 torch.bfloat16, None, None),
     "dots1": ("Dots1", dict(n_routed_experts=8, num_experts_per_tok=2, moe_intermediate_size=24, n_shared_experts=2, n_group=4, topk_group=2,
                             first_k_dense_replace=1, num_hidden_layers=3, routed_scaling_factor=1.5, norm_topk_prob=True), torch.float32, None, None),
+    "hunyuan-moe": ("HunYuanMoEV1", dict(head_dim=16, pad_token_id=0, num_experts=4, moe_topk=2,
+                                         rope_parameters=dict(rope_type="dynamic", rope_theta=10000.0, alpha=8.0, factor=1.0)), torch.bfloat16, None, None),
 }
 
 
