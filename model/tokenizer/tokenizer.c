@@ -194,6 +194,13 @@ static RpStatus load_normalizer(RpTokenizer *tk, const RpGgufFile *f) {
     return check_normalized(tk, f);
 }
 
+/* Files of RoBERTa and XLM-RoBERTa, which have the architecture of BERT, but not its words. */
+static bool is_roberta(const RpTokenizer *tk, const RpGgufFile *f) {
+    RpGgufString arch = {"", 0};
+    if (rp_gguf_get_string(f, "general.architecture", &arch) != RP_OK) return false;
+    return !tk->words && arch.len == 4 && memcmp(arch.ptr, "bert", 4) == 0;
+}
+
 static RpStatus load(RpTokenizer *tk, const RpGgufFile *f) {
     RpGgufString kind = {"", 0};
     RP_TRY(rp_gguf_get_string(f, "tokenizer.ggml.model", &kind));
@@ -223,6 +230,7 @@ static RpStatus load(RpTokenizer *tk, const RpGgufFile *f) {
     const bool all_said = rp_gguf_find(f, "tokenizer.hf.special_tokens") != NULL; /* what is absent there is none */
     const bool plain    = !bpe && !unigram && !tk->gemma4 && !tk->words;
     if (plain && !all_said && tk->n_vocab > 2) tk->unknown = 0, tk->bos = 1, tk->eos = 2; /* of old converters */
+    if (!all_said && is_roberta(tk, f)) tk->add_sep = true; /* files of older converters do not say it */
     if (all_said || !tk->words) { /* converters have written false for BERT, which always has both */
         RP_TRY(rp_gguf_get_bool(f, "tokenizer.ggml.add_bos_token", &tk->add_bos));
         RP_TRY(rp_gguf_get_bool(f, "tokenizer.ggml.add_eos_token", &tk->add_eos));

@@ -102,6 +102,35 @@ Test(hf_rerank, a_file_that_is_made_of_a_directory_has_its_scores) {
     }
 }
 
+static void rename_key(char *data, size_t n, const char *from, const char *to) {
+    char *at = memmem(data, n, from, strlen(from));
+    cr_assert_not_null(at, "%s", from);
+    memcpy(at, to, strlen(to));
+}
+
+/* Older versions of llama.cpp's converter did not write how pairs are separated. RoBERTa has two tokens there. */
+Test(hf_rerank, files_of_older_converters) {
+    static const int roberta[] = {1, 2};
+    for (int i = 0; i < 2; i++) {
+        enum { ROOM = 1 << 20 };
+        const Model *model = &models[roberta[i]];
+        char         path[128], *data = malloc(ROOM);
+        begin(model);
+        snprintf(path, sizeof path, "%s/m.gguf", folder);
+        OK(rp_requantize(folder, path, "f32", NULL, NULL));
+        FILE *f = fopen(path, "rb");
+        cr_assert(f != NULL && data != NULL, "%s", path);
+        const size_t n = fread(data, 1, ROOM, f);
+        fclose(f);
+        rename_key(data, n, "tokenizer.ggml.add_sep_token", "tokenizer.ggml.xxx_xxx_token");
+        rename_key(data, n, "tokenizer.hf.special_tokens", "tokenizer.hf.xxxxxxx_xxxxxx");
+        hf_write("m.gguf", data, n);
+        free(data);
+        cr_expect_eq(compare(model, path), 4, "%s", model->name);
+        hf_end();
+    }
+}
+
 Test(hf_rerank, there_are_two_labels_where_config_json_does_not_say) {
     static const char *const none[][2] = {
         {"\"id2label\"", "\"x\""}
