@@ -1,6 +1,6 @@
-/* backend.h - a backend in a shared object: it runs the plans of executors in the place of the interpreter, and may
- * hand any of their steps to the built-in kernels. Memory stays the library's: a backend gets the addresses of host
- * memory before its first run and after each bind, and leaves results there (or says so: `read`).
+/* backend.h - a backend in a shared object: it runs the plans of executors instead of the interpreter, and may let the
+ * built-in kernels run any of their steps. The library owns the memory. A backend gets the addresses of host memory
+ * before its first run and after each bind. It leaves results there, or copies them there on request (`read`).
  *
  *   static RpStatus run(void *self, RpBackendPlan *plan) {
  *       const RpBackendHost *host = (const RpBackendHost *)self;
@@ -16,8 +16,9 @@
  *
  * RpExecutorOptions.backend, RpSessionOptions.backend and --backend of the program name it: a path with a '/', or the
  * NAME of NAME.so in REPRISE_BACKEND_DIR (or, if that is not set, in LIBDIR/reprise/backends). Shared object and folder
- * must belong to root or to the user and be writable by nobody else, and the last part of the path may be no symbolic
- * link: loading it runs its code. The shared object needs no function of the library; it gets them in RpBackendHost.
+ * must belong to root or to the user and be writable by nobody else, and the last part of the path must not be a
+ * symbolic link, because loading runs its code. The shared object need not link to the library; it gets the functions
+ * in RpBackendHost.
  */
 #ifndef REPRISE_BACKEND_H
 #define REPRISE_BACKEND_H
@@ -41,9 +42,9 @@ typedef struct RpBackendHost {
     uint32_t bytes, abi; /* size of this struct, RP_BACKEND_ABI */
     int (*n_steps)(const RpBackendPlan *plan);
     int (*n_threads)(const RpBackendPlan *plan); /* workers of the interpreter; the caller of `run` is one of them */
-    /* Of step i, 0 <= i < n_steps: op and name of its node, and its operands. `data` is the address that the operand
-     * has now; it changes only before `bind`. An op from 512 on is one of the library's own, and its operands are not
-     * described: hand it back. */
+    /* Op and name of the node of step i, 0 <= i < n_steps, and its operands. `data` is the current address of an
+     * operand; it changes only before `bind`. An op from 512 on is private, and its operands are not described: run
+     * such a step by run_steps. */
     TensorOp (*step_op)(const RpBackendPlan *plan, int i);
     const char *(*step_op_name)(const RpBackendPlan *plan, int i);
     const char *(*step_name)(const RpBackendPlan *plan, int i);
@@ -65,10 +66,10 @@ typedef struct RpBackend {
     RpStatus (*open)(const RpBackendHost *host, RpBackendPlan *plan, void **self);
     /* Every step, in order. Inputs and states are in the memory of the plan; the host may have written to them. */
     RpStatus (*run)(void *self, RpBackendPlan *plan);
-    /* Or NULL: addresses have changed (other states, weights or tensors were bound). After a failure the earlier
-     * addresses are bound again. */
+    /* Called when addresses have changed (other states, weights or tensors were bound). After a failure the earlier
+     * addresses are bound again. May be NULL. */
     RpStatus (*bind)(void *self, RpBackendPlan *plan);
-    /* Or NULL, if `run` leaves all results in the memory of the plan: the host is about to read `bytes` bytes there. */
+    /* Called before the host reads `bytes` bytes at `memory`. May be NULL if `run` leaves all results there. */
     RpStatus (*read)(void *self, RpBackendPlan *plan, const void *memory, size_t bytes);
     void (*free)(void *self); /* or NULL; also after a failed `open` that has set *self */
     /* What it does with this plan, in a line, for RpExecutorInfo.backend; valid as long as `self`. */

@@ -1,5 +1,5 @@
-/* chat.h - replies of chat models: from what a model samples to text, reasoning and tool calls, while it streams. A
- * format says how a family of models writes calls, and is found from its chat template.
+/* chat.h - replies of chat models: parses sampled tokens into text, reasoning and tool calls while they stream. A
+ * format says how a family of models writes calls; it is detected from the chat template.
  *
  *   static bool show(const RpReplyEvent *e, void *user) {
  *       if (e->kind == RP_REPLY_TEXT) fwrite(e->text, 1, e->len, stdout);
@@ -123,9 +123,9 @@ RP_API bool rp_reply_format_opens(const RpReplyFormat *format, const char *promp
 
 /* ---- requests ---- */
 
-/* Calls of earlier replies as the model wrote them, by their ids. A template would write them in its own way, with
- * other white space or another order: the tokens would not be those that were sampled, and the KV cache would be of no
- * use. One thread at a time may use it. */
+/* Calls of earlier replies as the model wrote them, by their ids. A template would write a call with other white space
+ * or in another order. Then the tokens would differ from those that were sampled, and the KV cache would be of no use.
+ * One thread at a time may use a log. */
 typedef struct RpToolCallLog RpToolCallLog;
 
 /* Keeps the latest calls, as many as max_bytes have room for; 0: 16 MiB. The caller frees *out. RP_E_NOMEM. */
@@ -157,11 +157,12 @@ typedef struct RpChatPrompt {
     bool describes_tools;       /* the template has no tools: they are described in a message, and format is "hermes" */
 } RpChatPrompt;
 
-/* The prompt of a request: its text, and for each byte whether it may be part of a control token, as
- * rp_chat_template_render gives them. Tools may be of the form of OpenAI ({"type": "function", "function": {...}}),
- * plain functions, or Anthropic's (input_schema); the template gets the first form. Arguments of calls may be objects
- * or texts of JSON; the template gets objects, or texts if it fails with objects. If it fails with content that is
- * null, it gets "". A call in the log replaces what the template makes of it, if both have the same marks around.
+/* The prompt of a request: its text, and for each byte whether it may be part of a control token, as in
+ * rp_chat_template_render. Tools may have the form of OpenAI ({"type": "function", "function": {...}}), of a plain
+ * function, or of Anthropic (input_schema); the template gets the first form. Arguments of calls may be objects or
+ * strings of JSON; the template gets objects, or strings if it fails with objects. If it fails with content that is
+ * null, it gets "". The text of a call in the log replaces the text that the template writes for it, if both are
+ * between the same marks.
  *
  * A template that does not know tools gets their description in the text of the system, or if it has none in that of
  * the user. Calls and results of the messages are then text of the assistant and of the user, and calls of the reply
@@ -228,9 +229,10 @@ typedef struct RpChatResult {
                             or the reply before ended with them. 0 for a sampler that is new or was reset */
 } RpChatResult;
 
-/* Renders a request, runs it on a session and gives the events of the reply. The session is rewound to what it has in
- * common with the prompt, without `context` to its begin. The sampler is not reset. Once the budget is used up, the
- * closing mark of the reasoning is put in place of what would be sampled, for gpt-oss the begin of the final message.
+/* Renders a request, runs it on a session and gives the events of the reply. The session is rewound to the prefix that
+ * it shares with the prompt; without `context` it is rewound to 0. The sampler is not reset. Once the budget is used
+ * up, the closing mark of the reasoning is inserted instead of a sampled token (for gpt-oss the begin of the final
+ * message).
  *
  * Members of the request:
  *   tool_choice      "auto", the default: free text, and each call that the model begins is held to the tools. "none".
@@ -245,8 +247,8 @@ typedef struct RpChatResult {
  *                    as of rp_chat_prompt; the events have only what follows. With a response_format the content must
  *                    begin an answer of that format; refused if a call is required
  *
- * Reasoning stays free; only its own mark ends it. A reply that is held sets the mask of the sampler, and ends
- * with RP_STOP_GRAMMAR where nothing can follow.
+ * A grammar constrains ("holds") such a reply or call, but not its reasoning, which only its own mark ends. A held
+ * reply sets the mask of the sampler, and ends with RP_STOP_GRAMMAR where nothing can follow.
  *
  * Errors of rp_chat_prompt, rp_tokenize_masked, rp_generate and the parser. RP_E_ARG for a budget below 0, or one for a
  * format without reasoning, and for a context that is not the session's. `result` is filled on failure too. */

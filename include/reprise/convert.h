@@ -124,14 +124,14 @@ typedef struct RpRequantizeOptions {
     bool               unused[7]; /* 0 */
 } RpRequantizeOptions;
 
-/* rp_requantize with an importance matrix: the squared error of a weight is multiplied by the mean square of the
- * activations of its column, where a quantiser searches scales (Q8_0, MXFP4, Q1_0 and TQ do not). Weights of which the
- * file has no sums are quantised without. The types IQ1_S, IQ1_M, IQ2_XXS, IQ2_XS, IQ2_S and IQ3_XXS need sums, as in
- * llama.cpp, but for embedding and output matrix: RP_E_ARG, with the tensor, if there are none. Where rp_imatrix gives
- * none, in layers that predict further tokens and in the heads of latent attention, the weight becomes Q4_K then.
- * `options` may be NULL. Also RP_E_SHAPE, naming tensor and both shapes, for
- * the importance matrix of another model, RP_E_FORMAT if the file is none or has sums that are not finite, and RP_E_ARG
- * if `out` is that file. */
+/* rp_requantize with an importance matrix: a quantiser that searches scales multiplies the squared error of a weight by
+ * the mean square of the activations of its column (Q8_0, MXFP4, Q1_0 and TQ do not search). Weights without sums in
+ * the file are quantised without them. The types IQ1_S, IQ1_M, IQ2_XXS, IQ2_XS, IQ2_S and IQ3_XXS need sums, as in
+ * llama.cpp, except for embedding and output matrix: RP_E_ARG, with the tensor, if there are none. But weights for
+ * which rp_imatrix gives no sums, in layers that predict further tokens and in the heads of latent attention, become
+ * Q4_K. `options` may be NULL. Also RP_E_SHAPE, naming tensor and both shapes, for the importance matrix of another
+ * model; RP_E_FORMAT if the file is no importance matrix or has sums that are not finite; and RP_E_ARG if `out` is that
+ * file. */
 RP_API RP_NODISCARD RpStatus        rp_requantize_with_sized(const char *in, const char *out, const char *type,
                                                              const RpRequantizeOptions *options, size_t options_bytes);
 RP_NODISCARD static inline RpStatus rp_requantize_with(const char *in, const char *out, const char *type,
@@ -148,12 +148,12 @@ typedef struct RpImatrixOptions {
     void              *user;      /* handed to `progress` */
 } RpImatrixOptions;
 
-/* Runs the model on n tokens, chunk by chunk, and writes the sums of the squares of what each column of a weight is
- * multiplied with, in the GGUF format of llama.cpp's llama-imatrix. An incomplete last chunk is left out. Weights of
- * layers, without the matrices of heads of latent attention, and an output matrix that is not the embedding; `options`
- * may be NULL. RP_E_ARG for fewer tokens than a chunk, a chunk beyond the context of the model, a token that it does
- * not have, activations that are not finite, or if `path` is the file of the model; RP_E_IO, RP_E_NOMEM,
- * RP_E_CANCELLED; errors of rp_executor_open and rp_executor_run. */
+/* Runs the model on n tokens, chunk by chunk, and writes the sums of the squares of the activations that each column of
+ * a weight is multiplied with, in the GGUF format of llama.cpp's llama-imatrix. An incomplete last chunk is left out.
+ * There are sums for the weights of layers, without the matrices of heads of latent attention, and for an output matrix
+ * that is not the embedding. `options` may be NULL. RP_E_ARG for fewer tokens than a chunk, a chunk beyond the context
+ * of the model, a token that it does not have, activations that are not finite, or if `path` is the file of the model;
+ * RP_E_IO, RP_E_NOMEM, RP_E_CANCELLED; errors of rp_executor_open and rp_executor_run. */
 RP_API RP_NODISCARD RpStatus        rp_imatrix_sized(const RpModel *m, const int32_t *ids, size_t n,
                                                      const RpImatrixOptions *options, size_t options_bytes, const char *path);
 RP_NODISCARD static inline RpStatus rp_imatrix(const RpModel *m, const int32_t *ids, size_t n,

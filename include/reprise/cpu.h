@@ -69,8 +69,8 @@ RP_API RP_NODISCARD RpStatus rp_cpu_prefetch_option(RpCpuPrefetch *out, bool *me
  * the one in use. */
 typedef struct RpCpuPrefetchTrial {
     RpCpuPrefetch prefetch;
-    double        bytes_per_s; /* weights read by all workers together */
-    int           workers, rounds;
+    double        bytes_per_s;     /* weights read by the one thread that measures, per second of its processor time */
+    int           workers, rounds; /* 1; rounds that count */
 } RpCpuPrefetchTrial;
 
 /* Fills at most `max` entries and returns their number; 0 if nothing was measured. */

@@ -58,7 +58,7 @@ RP_NODISCARD static inline RpStatus rp_device_memory(const char *device, bool re
  * size do not fit, RP_E_CUDA; otherwise as rp_cuda_device_info. */
 RP_API RP_NODISCARD RpStatus rp_cuda_copy_bandwidth(int index, size_t bytes, double *bytes_per_s);
 
-/* A constant that sizes the kernels' grids on one device. No result depends on it. */
+/* A constant of one device that sizes grids or prefetches of the kernels. No result depends on it. */
 enum { RP_TUNED_CONSTANTS = 8, RP_TUNED_CANDIDATES = 4 };
 typedef struct RpTunedConstant {
     const char *name;                            /* as in docs/cuda.md; static storage */
@@ -77,9 +77,9 @@ typedef struct RpCudaTuningInfo {
     RpTunedConstant constants[RP_TUNED_CONSTANTS];
 } RpCudaTuningInfo;
 
-/* The constants that an executor on this device would use (REPRISE_TUNE). This is a first open: it measures them, for
- * at most about two seconds, if they are not in the cache. RP_E_ARG for an unknown value of the option; otherwise as
- * rp_cuda_device_info. */
+/* The constants that an executor on this device would use (REPRISE_TUNE). Like the first open of an executor, this call
+ * measures them, for at most about two seconds, if they are not in the cache. RP_E_ARG for an unknown value of the
+ * option; otherwise as rp_cuda_device_info. */
 RP_API RP_NODISCARD RpStatus        rp_cuda_tuning_info_sized(int index, RpCudaTuningInfo *out, size_t out_bytes);
 RP_NODISCARD static inline RpStatus rp_cuda_tuning_info(int index, RpCudaTuningInfo *out) {
     return rp_cuda_tuning_info_sized(index, out, sizeof *out);

@@ -24,7 +24,7 @@ extern "C" {
 
 typedef struct RpEmbedder RpEmbedder;
 
-/* What becomes of the hidden states h[t] of n tokens. */
+/* How the hidden states h[t] of n tokens become a vector. */
 typedef enum RpPooling {
     RP_POOLING_DEFAULT, /* as the file says (<arch>.pooling_type) */
     RP_POOLING_NONE,    /* every h[t] */
@@ -103,7 +103,7 @@ RP_API RP_NODISCARD RpStatus rp_embed_text(RpEmbedder *e, const char *text, size
 /* Scores a document for a query with the classification head of the file (RP_POOLING_RANK): higher is better. The
  * tokens are those of the template tokenizer.chat_template.rerank of the file, in which "{query}" and "{document}"
  * stand for the texts; without it:
- *     BOS query EOS SEP document EOS      what of BOS, EOS and SEP the file asks for (tokenizer.ggml.add_bos_token)
+ *     BOS query EOS SEP document EOS      those of BOS, EOS and SEP that the file asks for (tokenizer.ggml.add_bos_token)
  *     [CLS] query [SEP] document [SEP]    with the tokenizer "bert"; types are 1 from the document on, if the model has
  *                                         two of them
  * *score is the first label's. RP_E_ARG for another pooling and for an empty query or document; else as

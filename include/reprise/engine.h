@@ -14,15 +14,15 @@
  *   }
  *   rp_engine_free(e);
  *
- * The tokens of a request depend on its prompt, its sampler and the model alone: not on what runs beside it, on how
- * prompts are cut into steps, on prefixes that were found in the cache, or on interruptions (I8). On the CPU they are
- * those of rp_generate with the same sampler. On a GPU they are those that an engine gives the request alone: sessions
- * compute prompts in other plans there, with other last bits.
+ * The tokens of a request depend on its prompt, its sampler and the model alone. They do not depend on other requests,
+ * on how prompts are cut into steps, on cached prefixes, or on interruptions (I8). On the CPU they are those of
+ * rp_generate with the same sampler. On a GPU they are those of an engine that runs the request alone: sessions compute
+ * prompts in other plans there, with other last bits.
  *
- * Order: requests of a higher priority first, then in the order in which they came. A request that waits gains a
- * priority every 256 steps, so that none waits without a bound. Where blocks run out, prefixes of finished requests are
- * dropped, those that were used the longest time ago first. Then the last request in that order gives its blocks up,
- * and is computed again later.
+ * Order: requests of a higher priority come first, then older ones. The priority of a waiting request rises by one
+ * every 256 steps, so that no request waits for ever. If blocks run out, prefixes of finished requests are dropped, the
+ * least recently used ones first. Then the last request in the order is preempted: it gives up its blocks, and is
+ * computed again later.
  *
  * One thread at a time may use an engine. It borrows the model, which must outlive it. On a GPU its plans are captured
  * into graphs when it is opened, and a step is one launch for the replies and one for the prompts.
@@ -71,10 +71,11 @@ typedef struct RpEngineOptions {
     double      watchdog_s;                  /* as in RpExecutorOptions */
 } RpEngineOptions;
 
-/* Bytes of an engine, as in RpSessionMemory. Not counted, beside what that does not count: the plans, about 4 KB for
- * each op of each of them, together some MB; about 50 bytes for each block and 4 for each position of the cache; 32 for
- * each token of a step; for each pending request 5 bytes for each position of n_ctx, and some KB for its events, with a
- * grammar up to 100. On a GPU also the logits of n_seq prompts on the host, f32 [n_vocab] each. */
+/* Bytes of an engine, as in RpSessionMemory, which also lists what is not counted. In addition these are not counted:
+ * the plans, about 4 KB for each op of a plan, together some MB; about 50 bytes for each block and 4 for each position
+ * of the cache; 32 bytes for each token of a step; for each pending request 5 bytes for each position of n_ctx, and
+ * some KB for its events, with a grammar up to 100 KB. On a GPU also the logits of n_seq prompts on the host, f32
+ * [n_vocab] each. */
 typedef struct RpEngineMemory {
     size_t  weights, kv, arena, states, total;
     int32_t n_ctx, n_blocks, block; /* with the defaults filled in */
@@ -153,9 +154,9 @@ RP_API RP_NODISCARD RpStatus rp_engine_cancel(RpEngine *e, uint64_t id);
 /* Requests that are queued or running. */
 RP_API size_t rp_engine_pending(const RpEngine *e);
 
-/* Runs one step, if a request is pending; its events are then there to poll. A request that fails, as for a logit that
- * is not a number, has an event with the error; the others go on. A failure of the device is returned: no token of the
- * step counts, and the step can be tried again. Events that were not polled are dropped by the next step. */
+/* Runs one step, if a request is pending; then rp_engine_poll returns its events. A request that fails, for instance
+ * because every logit is NaN, has an event with the error; the others go on. A failure of the device is returned: no
+ * token of the step counts, and the step can be tried again. The next step drops events that were not polled. */
 RP_API RP_NODISCARD RpStatus rp_engine_step(RpEngine *e);
 
 typedef struct RpEngineEvent {
@@ -182,14 +183,13 @@ typedef struct RpEngineEvent {
 RP_API bool        rp_engine_poll_sized(RpEngine *e, RpEngineEvent *out, size_t out_bytes);
 static inline bool rp_engine_poll(RpEngine *e, RpEngineEvent *out) { return rp_engine_poll_sized(e, out, sizeof *out); }
 
-/* Writes a prefix of a text that is in the cache to a file, from which rp_engine_restore reads it back: its tokens,
- * their keys and values, and the recurrent state after the last one, with checksums, bound to the model and to the
- * passes. `tokens` are the text. The cache holds whole blocks. After a request it holds those of the prompt and of
- * the reply without its last token, on a GPU those of the prompt alone. With recurrent states the file has the
- * blocks up to the last one whose state is kept. Of layers with a window it has the latest positions that the cache
- * still has. If the cache holds no such block, the file has no tokens. `note` is a text of the caller, or NULL for
- * none. The file is replaced as a whole, or stays as it was. RP_E_ARG for a file that is no context; RP_E_IO;
- * RP_E_NOMEM. */
+/* Writes the cached prefix of a text to a file, from which rp_engine_restore reads it back: its tokens, their keys and
+ * values, and the recurrent state after the last one, with checksums. The file fits only the same model and passes.
+ * `tokens` are the text. The cache holds whole blocks. After a request it holds those of the prompt and of the reply
+ * without its last token, on a GPU those of the prompt alone. With recurrent states the file has the blocks up to the
+ * last one whose state is kept. For layers with a window it has the latest positions that the cache still has. If the
+ * cache holds no such block, the file has no tokens. `note` is a text of the caller, or NULL for none. The file is
+ * replaced as a whole, or stays as it was. RP_E_ARG for a file that is no context; RP_E_IO; RP_E_NOMEM. */
 RP_API RP_NODISCARD RpStatus rp_engine_save(const RpEngine *e, const RpTokenList *tokens, const char *note,
                                             const char *path);
 

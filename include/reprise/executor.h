@@ -73,14 +73,14 @@ RP_NODISCARD static inline RpStatus rp_plan_place(const ExecPlan *plan, const Te
     return rp_plan_place_sized(plan, node, out, sizeof *out);
 }
 
-/* Bytes read and written by one run if every source and every result moves once, over a full context. Only the fetched
+/* Bytes read and written by one run with a full context, if every source and every result moves once. Only the fetched
  * rows of a table and the selected experts count. */
 RP_API size_t rp_plan_traffic_bytes(const ExecPlan *plan);
 
-/* XXH64 of what a plan computes: of each node of its graph in order the op, dtype, shape, strides, parameters and
- * sources, and of leaves also the names. Passes show in it by the nodes that they make. Not of addresses, of the values
- * of weights, of the device, of threads. The same plan has the same hash in each process and on each machine.
- * RP_E_NOMEM; *out is 0 then. */
+/* XXH64 of what a plan computes. It covers the op, dtype, shape, strides, parameters and sources of each node of the
+ * graph in order, and the names of leaves; so passes change it by the nodes that they make. It does not cover
+ * addresses, values of weights, the device, or the number of threads. The same plan has the same hash in each process
+ * and on each machine. RP_E_NOMEM; *out is 0 then. */
 RP_API RP_NODISCARD RpStatus rp_plan_hash(const ExecPlan *plan, uint64_t *out);
 
 /* Prints one line per step (op, name, shape, bytes, address, "in place") and the totals. RP_E_ARG for RP_DUMP_DOT,
@@ -101,12 +101,12 @@ RP_API const char *rp_mode_name(RpExecMode mode);
 /* RP_E_ARG for any other name. */
 RP_API RP_NODISCARD RpStatus rp_mode_from_name(const char *name, RpExecMode *out);
 
-/* On a GPU a product computes up to four columns as it computes one, and more of them on tensor cores, with other bits.
- * Plans of other lengths give a column the same bits if they have one of the other two kinds (docs/cuda.md). */
+/* On a GPU a product computes up to four columns by a GEMV, and more columns on tensor cores, with other bits. With
+ * RP_COLUMNS_REPLY or RP_COLUMNS_PROMPT a column has the same bits in plans of any number of columns (docs/cuda.md). */
 typedef enum RpColumns {
-    RP_COLUMNS_ANY = 0, /* by their number */
-    RP_COLUMNS_REPLY,   /* any number has the bits of one column */
-    RP_COLUMNS_PROMPT   /* any number, of a plan of at least two, has the bits of many columns */
+    RP_COLUMNS_ANY = 0, /* the number of columns decides */
+    RP_COLUMNS_REPLY,   /* any number of columns is computed with the bits of one column */
+    RP_COLUMNS_PROMPT /* any number of columns (of a plan of at least two) is computed with the bits of many columns */
 } RpColumns;
 
 typedef struct RpExecutorOptions {
@@ -138,7 +138,7 @@ typedef struct RpExecutorOptions {
      * RP_E_NOT_AVAILABLE if there is none, RP_E_ARG for one that others can write to, RP_E_UNSUPPORTED for another
      * version or machine. */
     const char *backend;
-    RpColumns   columns;   /* but for RP_COLUMNS_ANY, cuBLASLt is not used. Without effect on the CPU */
+    RpColumns   columns;   /* cuBLASLt is used with RP_COLUMNS_ANY only. Without effect on the CPU */
     bool        unused[4]; /* 0 */
     /* Seconds: a run on a GPU fails if no step ends for so long. The text names the step that did not end and the one
      * before it. Each step then has one more kernel (docs/cuda.md). 0: REPRISE_WATCHDOG, or none; at most 1e6. Without

@@ -58,8 +58,9 @@ typedef struct RpOpDescription {
     RpShapeRule       *shape;
     unsigned           flags; /* RP_FLAG_INPLACE; RP_FLAG_FUSED: made by patterns only, which allows RP_WRITES */
     RpOpKernel        *cpu;   /* one call per worker and run (one phase); RpKernelCtx.shared and local are not for it */
-    /* Or NULL: plans with this op are refused on a GPU. It enqueues its kernel on ctx->stream. If ctx->launch is set,
-     * it describes the kernel in an RpKernelLaunch and calls that instead, so that it can be captured and repointed. */
+    /* The CUDA launcher: enqueues its kernel on ctx->stream. If ctx->launch is set, it instead describes the kernel in
+     * an RpKernelLaunch and calls ctx->launch, so that the launch can be captured and repointed. NULL: plans with this
+     * op are refused on a GPU. */
     RpOpKernel *cuda;
 } RpOpDescription;
 
@@ -173,9 +174,9 @@ RP_NODISCARD static inline RpStatus rp_dtype_register(const RpDtypeDescription *
     return rp_dtype_register_sized(description, sizeof *description, out);
 }
 
-/* Asks `validate` about each block of a row of n elements. RP_E_FORMAT with the number of the block, RP_E_DTYPE for a
- * number that is no dtype, RP_E_SHAPE if n is not a whole number of blocks. Types that are not registered ones have no
- * invalid blocks. */
+/* Calls `validate` for each block of a row of n elements. RP_E_FORMAT with the number of an invalid block, RP_E_DTYPE
+ * for a number that is no dtype, RP_E_SHAPE if n is not a whole number of blocks. Built-in types have no invalid
+ * blocks. */
 RP_API RP_NODISCARD RpStatus rp_dtype_check_row(RpDtype dtype, const void *row, int64_t n);
 
 #ifdef __cplusplus

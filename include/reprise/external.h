@@ -1,5 +1,5 @@
-/* external.h - tensors in memory that somebody else owns, as weights, inputs and outputs without a copy; and memory of
- * this library for others. Both directions speak DLPack, which NumPy, PyTorch, JAX and CuPy speak too.
+/* external.h - external memory as weights, inputs and outputs without a copy, and memory of this library for other
+ * programs. Both directions support DLPack, as NumPy, PyTorch, JAX and CuPy do.
  *
  *   RpExternalTensor *w, *x;
  *   RP_TRY(rp_external_from_dlpack(managed, "w", &w));                     // takes `managed` over, also if it fails
@@ -44,9 +44,9 @@ typedef struct RpExternalMemory {
 } RpExternalMemory;
 
 /* The caller frees *out; on failure it is NULL, and `release` has been called, unless `memory` is NULL or has members
- * that this library does not know. Every check is made here: RP_E_DTYPE for
- * another type, RP_E_SHAPE for dimensions below 1 and for a size beyond 64 bits or `bytes`, RP_E_ARG for no data, an
- * address or strides that are not multiples of an element, for another device or an unknown flag, RP_E_NOMEM. */
+ * that this library does not know. Every check is made here: RP_E_DTYPE for another type; RP_E_SHAPE for dimensions
+ * below 1 and for a size beyond 64 bits or `bytes`; RP_E_ARG for NULL data, an address or strides that are not
+ * multiples of an element, another device or an unknown flag; RP_E_NOMEM. */
 RP_API RP_NODISCARD RpStatus        rp_external_new_sized(const RpExternalMemory *memory, size_t memory_bytes,
                                                           RpExternalTensor **out);
 RP_NODISCARD static inline RpStatus rp_external_new(const RpExternalMemory *memory, RpExternalTensor **out) {
@@ -68,8 +68,8 @@ RP_API RpTensorView rp_external_view(const RpExternalTensor *t);
 RP_API const char  *rp_external_device(const RpExternalTensor *t); /* "cpu" or "cuda:N"; owned by the tensor */
 RP_API bool         rp_external_read_only(const RpExternalTensor *t);
 
-/* For another library, which calls the deleter of *out. *out holds the tensor, and NULL stands there on failure: out of
- * memory, or memory for reading only, which only the versioned struct can say (RP_E_UNSUPPORTED). */
+/* Makes a DLPack tensor for another library, which calls the deleter of *out. *out holds the tensor. On failure it is
+ * NULL: RP_E_NOMEM, or RP_E_UNSUPPORTED for read-only memory, which only the versioned struct can express. */
 RP_API RP_NODISCARD RpStatus rp_external_to_dlpack(RpExternalTensor *t, DLManagedTensor **out);
 RP_API RP_NODISCARD RpStatus rp_external_to_dlpack_versioned(RpExternalTensor *t, DLManagedTensorVersioned **out);
 
@@ -85,14 +85,13 @@ RP_API RpExternalTensor *rp_node_external(const TensorNode *node);
 
 /* ---- executors ---- */
 
-/* From now on the input or output `node` lies in the memory of `t`, without a copy; NULL: in memory of the executor
- * again. Nothing is captured again: as with bound states the captured nodes get the new address. The executor holds the
- * tensor. `t` is contiguous, has the type and the shape of the node, and lies on the device of the executor; on a GPU
- * its address is a multiple of 64, work of other streams on it must be done before a run, and rp_executor_data gives
- * NULL for the node. Outputs overlap no other memory of the executor.
- * RP_E_DTYPE, RP_E_SHAPE, RP_E_ARG for a node that is neither an input nor an output, another device, an output in
- * memory for reading, or memory that overlaps; RP_E_UNSUPPORTED for an output that is a view of another node. After a
- * failure what was bound stays. */
+/* Binds the input or output `node` to the memory of `t`, without a copy; NULL: to memory of the executor again. Nothing
+ * is captured again: the captured nodes are repointed, as with bound states. The executor holds the tensor. `t` must be
+ * contiguous, have the type and the shape of the node, and lie on the device of the executor. On a GPU its address must
+ * be a multiple of 64, work of other streams on it must be finished before a run, and rp_executor_data gives NULL for
+ * the node. Outputs must not overlap other memory of the executor. RP_E_DTYPE, RP_E_SHAPE, RP_E_ARG for a node that is
+ * neither an input nor an output, another device, an output in memory for reading, or memory that overlaps;
+ * RP_E_UNSUPPORTED for an output that is a view of another node. After a failure the earlier binding stays. */
 RP_API RP_NODISCARD RpStatus rp_executor_tensor_bind(RpExecutor *exec, const TensorNode *node, RpExternalTensor *t);
 
 /* The memory of an input or output as a tensor, without a copy: its own or that which is bound to it. It outlives the

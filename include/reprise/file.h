@@ -23,14 +23,13 @@ extern "C" {
 
 typedef struct RpNewFile RpNewFile;
 
-/* Creates a temporary file ".reprise-<hash of the name>-<random>" in the folder of `path`, which is copied. It is a new
- * file, never one that stands there: no link is followed, and two writers of one path do not meet; the last to close
- * wins. A `path` that is a link is the file that it leads to. Others cannot read the temporary file; when it is
- * complete it gets the permissions of the file that is replaced, or else those of the umask (0600 where /proc does not
- * tell it). Removes the temporary files that earlier writers of `path` left (rp_new_file_clean).
- * Devices, pipes and terminals are opened as they are and written in place.
- * The caller closes *out; on failure it is NULL. RP_E_ARG for a folder or a link that leads nowhere, RP_E_IO names the
- * path, RP_E_NOMEM. */
+/* Creates a temporary file ".reprise-<hash of the name>-<random>" in the folder of `path`, which is copied. It is
+ * always a new file: no link is followed, and two writers of one path write different files; the last one to close
+ * wins. If `path` is a link, the file that it leads to is replaced. Other users cannot read the temporary file. When it
+ * is complete it gets the permissions of the file that it replaces, or else those of the umask (0600 if /proc does not
+ * tell the umask). Removes the temporary files that earlier writers of `path` left (rp_new_file_clean). Devices, pipes
+ * and terminals are opened as they are and written in place. The caller closes *out; on failure it is NULL. RP_E_ARG
+ * for a folder or a link that leads nowhere, RP_E_IO names the path, RP_E_NOMEM. */
 RP_API RP_NODISCARD RpStatus rp_new_file_open(const char *path, RpNewFile **out);
 
 /* Removes the temporary files of `path` whose writers were killed, and returns their number. `names` gets their paths

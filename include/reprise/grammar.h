@@ -1,6 +1,6 @@
-/* grammar.h - structured output: a grammar says which texts a reply may be, and a matcher says for each token whether
- * a reply that goes on with it can still become one of them. Grammars are made from a JSON Schema, a regular
- * expression, a GBNF grammar or a list of texts.
+/* grammar.h - structured output: a grammar defines the texts that a reply may be, and a matcher says for each token
+ * whether the reply can still become one of them if it continues with this token. Grammars are made from a JSON Schema,
+ * a regular expression, a GBNF grammar or a list of texts.
  *
  *   RpGrammar *g;  RpGrammarVocab *v;  RpMatcher *m;
  *   RP_TRY(rp_grammar_json_schema(schema, strlen(schema), 0, &g));
@@ -65,7 +65,7 @@ RP_API RP_NODISCARD RpStatus rp_grammar_choices(const RpGgufString *texts, size_
  * not in a group that repeats. */
 typedef enum RpGrammarPartKind {
     RP_PART_TEXT,   /* n bytes of text */
-    RP_PART_TOKEN,  /* the token `token`, itself: other tokens with the same letters do not count */
+    RP_PART_TOKEN,  /* the token `token`; other tokens with the same text do not match */
     RP_PART_SCHEMA, /* JSON by the JSON Schema that `text` is; `flags` as of rp_grammar_json_schema */
     RP_PART_REGEX,  /* as rp_grammar_regex */
     RP_PART_OPEN,
@@ -84,9 +84,9 @@ typedef struct RpGrammarPart {
     unsigned          flags;
 } RpGrammarPart;
 
-/* One part behind the other, as frames around JSON are: <tool_call>{"name": "f", "arguments": {...}}</tool_call>. A
- * token that the parts name is never taken as text, and may be one without bytes or one that ends a reply. No
- * text has the byte 0xff. Errors as of the parts; RP_E_ARG for groups that are not closed, or a token below 0. */
+/* A sequence of parts, for frames around JSON such as <tool_call>{"name": "f", "arguments": {...}}</tool_call>. A token
+ * that the parts name never counts as text, and may be one without bytes or one that ends a reply. No text has the byte
+ * 0xff. Errors as of the parts; RP_E_ARG for groups that are not closed, or a token below 0. */
 RP_API RP_NODISCARD RpStatus rp_grammar_parts(const RpGrammarPart *parts, size_t n, RpGrammar **out);
 
 RP_API void rp_grammar_free(RpGrammar *g); /* NULL is allowed */
@@ -132,9 +132,9 @@ RP_API RP_NODISCARD RpStatus rp_matcher_accept_text(RpMatcher *m, const char *te
 /* Takes the last n tokens back. RP_E_ARG if there are fewer. */
 RP_API RP_NODISCARD RpStatus rp_matcher_rollback(RpMatcher *m, size_t n);
 
-/* Appends to `out` the tokens of the text that has to come next, if there is only one: those that the tokenizer gives
- * for it, as far as no token could reach beyond the end of that text. None if there are none. The matcher does not
- * change: accept each of them. */
+/* Appends to `out` the tokens of the forced text, if only one text can come next. They are the tokens that the
+ * tokenizer gives for it, as far as no token could reach beyond the end of that text. Appends none if no text is
+ * forced. The matcher does not change: accept each of the tokens. */
 RP_API RP_NODISCARD RpStatus rp_matcher_forced(RpMatcher *m, RpTokenList *out);
 
 /* True if the text so far is complete; it may be the beginning of a longer one. */

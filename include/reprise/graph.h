@@ -161,11 +161,11 @@ RP_API TensorNode *rp_node_set_name(TensorNode *node, const char *name);
 RP_API RP_NODISCARD RpStatus rp_graph_backward(ComputeGraph *g, TensorNode *loss, TensorNode *const params[],
                                                int n_params, TensorNode *grads[]);
 
-/* Saves memory in training, at the price of time: rp_graph_backward then adds the nodes of each layer
- * (rp_graph_set_layer) a second time, in front of the layer's backward nodes, which read these. So the memory of the
- * first ones is free for others as soon as the forward pass has left the layer. Results of other
- * layers that a layer reads are kept. The bits of the gradients are the same. Nodes without a layer, and layers with a
- * store, are not computed again. Off in a new graph; NULL changes nothing. */
+/* Saves memory in training, at the price of time (activation recomputation). rp_graph_backward then adds the nodes of
+ * each layer (rp_graph_set_layer) a second time, in front of the layer's backward nodes, which read the second copy. So
+ * the memory of the first copy is free as soon as the forward pass has left the layer. Results of other layers that a
+ * layer reads are kept. The bits of the gradients are the same. Nodes without a layer, and layers with a store, are not
+ * computed again. Off in a new graph; NULL changes nothing. */
 RP_API void rp_graph_set_recompute(ComputeGraph *g, bool on);
 
 /* Ends the construction: checks order, shapes and names, and removes every node that no output and no store into a
@@ -227,14 +227,14 @@ RP_API int rp_node_built(const TensorNode *node);
 /* Name of the op with which it was built, or made by a pass; for a leaf as rp_node_op_name. Static storage. */
 RP_API const char *rp_node_built_op(const TensorNode *node);
 
-/* The built nodes whose work it does, in the order of building; a node that no pass changed has itself. An origin may
- * have been taken out of the graph: its name, layer and built op remain. NULL outside 0 <= i < n. A node that a pass
- * made may have none, such as the quantisation of an activation. */
+/* The built nodes whose work the node does, in the order of building; the only origin of a node that no pass changed is
+ * the node itself. An origin may have been taken out of the graph: its name, layer and built op remain. NULL outside 0
+ * <= i < n. A node that a pass made may have no origin, such as the quantisation of an activation. */
 RP_API int               rp_node_n_origins(const TensorNode *node);
 RP_API const TensorNode *rp_node_origin(const TensorNode *node, int i);
 
-/* Name of the i-th pass that made or changed it or one of the nodes it has replaced, in their order; NULL past the
- * last. */
+/* Name of the i-th pass that made or changed the node, or a node that it has replaced, in the order of the passes; NULL
+ * past the last. */
 RP_API const char *rp_node_pass(const TensorNode *node, int i);
 
 /* ---- dumps ----

@@ -86,8 +86,8 @@ typedef struct RpCudaTuning  RpCudaTuning;  /* opaque */
 typedef struct RpCudaSources RpCudaSources; /* opaque */
 typedef struct RpNextWeights RpNextWeights; /* opaque */
 
-/* The surroundings of one call, valid during it. CUDA launchers use stream to constant, launch and user; CPU kernels
- * ith to local. The library allocates it, so later versions may add members at the end. */
+/* The context of one call, valid during it. CUDA launchers use `stream` to `constant`, `launch` and `user`; CPU kernels
+ * use `ith` to `local`. The library allocates it, so later versions may add members at the end. */
 typedef struct RpKernelCtx {
     struct CUstream_st *stream;
     void               *scratch; /* device memory of the stream, for the library's own kernels */

@@ -32,11 +32,11 @@ typedef struct RpModelInfo {
     int32_t     n_expert, n_expert_used;   /* experts of a layer, and how many each token uses; 0: no experts */
     int64_t     n_params, n_params_active; /* elements of all tensors, and of those that one token uses */
     size_t      weight_bytes;              /* of all tensors */
-    /* Bytes read per token: all tensors, except the experts that are not used, and of an embedding that is not the
-     * output matrix too all rows but one. */
+    /* Bytes read per token: all tensors, without the unused experts. Of an embedding that is not also the output matrix
+     * only one row counts. */
     size_t decode_weight_bytes;
-    /* Why the latest adapter may not fit: its vectors show that it was trained on another model of the same shape
-     * (docs/training.md). NULL: there is no reason to doubt it. */
+    /* A warning that the latest adapter may not fit: its vectors show that it was trained on another model of the same
+     * shape (docs/training.md). NULL: no warning. */
     const char *adapter_warning;
     int32_t     n_layer_recurrent; /* layers of the n_layer that have a state of fixed size, most of them no KV cache */
     int32_t     n_layer_nextn;     /* further layers in the file, which predict further tokens (MTP) */
@@ -90,9 +90,9 @@ RP_API const RpModelInfo *rp_model_info(const RpModel *m);
 RP_API const RpGgufFile  *rp_model_file(const RpModel *m);
 
 /* Where the data of a weight of the model's graphs (rp_node_view) lies: returns the path of the file, owned by the
- * model, and sets *offset, in bytes. It is the model file, a file of its directory or that of an adapter. NULL for
- * data that is no part of a file: tensors that are put together or converted when a Hugging Face directory is opened,
- * and constants of the configuration. NULL for NULL. */
+ * model, and sets *offset, in bytes. The file is the model file, a file of its directory or the file of an adapter.
+ * NULL for data that is no part of a file: tensors that are joined or converted when a Hugging Face directory is
+ * opened, and constants of the configuration. NULL for NULL. */
 RP_API const char *rp_model_find_bytes(const RpModel *m, const void *data, size_t *offset);
 
 /* Owned by the model. NULL for a file without a tokenizer (tokenizer.ggml.model absent or "none"): such a model can

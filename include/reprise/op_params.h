@@ -51,8 +51,8 @@ typedef enum RpRopeMode {
  *
  *     theta_i = pos * freq_scale * freq_base^(-2i/n_dims) / factor_i
  *
- * which YaRN (ext_factor != 0, yarn.h) mixes with the angle without |freq_scale|. With freq_base 0 the factors are the
- * frequencies themselves: theta_i = pos * freq_scale * factor_i. */
+ * which YaRN (ext_factor != 0, arXiv:2309.00071) mixes with the angle without |freq_scale|. With freq_base 0 the
+ * factors are the frequencies themselves: theta_i = pos * freq_scale * factor_i. */
 typedef struct RpRopeParams {
     RpRopeMode mode;
     int32_t    n_dims; /* rotated elements of a row, even, <= ne[0]; the others are copied */

@@ -1,6 +1,6 @@
-/* plugin.h - a shared object that registers ops, patterns and types (extend.h), so that a program has them that knows
- * nothing of them: `reprise --plugin FILE`, REPRISE_PLUGINS, or rp_plugin_load. It links to nothing; the functions of
- * the library come in a table (examples/dtypes.c).
+/* plugin.h - a shared object that registers ops, patterns and types (extend.h) in a program that was built without
+ * them: `reprise --plugin FILE`, REPRISE_PLUGINS, or rp_plugin_load. It need not link to the library, whose functions
+ * it gets in a table (examples/dtypes.c).
  *
  *   RpStatus rp_plugin(const RpPluginHost *host) {         // RP_API, if other symbols are hidden
  *       RpDtype type;
@@ -8,7 +8,7 @@
  *   }
  *
  * Shared object and folder must belong to root or to the user and be writable by nobody else, and the last part of the
- * path may be no symbolic link: loading it runs its code. */
+ * path must not be a symbolic link, because loading runs its code. */
 #ifndef REPRISE_PLUGIN_H
 #define REPRISE_PLUGIN_H
 
@@ -44,8 +44,8 @@ typedef struct RpPluginHost {
     void (*dequantize_row)(RpDtype dtype, const void *row, int64_t n, float *out);
 } RpPluginHost;
 
-/* The type of the function. A failure is reported with the path in front of its text; what it has registered before
- * stays. */
+/* The type of the function. A failure is reported with the path in front of its text; earlier registrations of the
+ * function stay. */
 typedef RpStatus RpPluginEntry(const RpPluginHost *host);
 
 /* Loads the shared object at a path with a '/', and calls its function. It stays loaded; loading the file again does

@@ -81,8 +81,8 @@ static inline RpSamplerParams rp_sampler_defaults(void) {
    * dry_base 1.75, dry_allowed_length 2, dry_penalty_last_n 64, xtc_threshold 0.1, mirostat_tau 5, mirostat_eta 0.1,
    * dynatemp_exponent 1 */
 
-/* The defaults, but those that a model file may recommend are unset: NaN, or INT32_MIN for whole numbers. They are
- * temperature, top_k, top_p, min_p, repeat_penalty, repeat_last_n, xtc_probability, xtc_threshold, mirostat,
+/* The defaults, except that parameters which a model file may recommend are unset: NaN, or INT32_MIN for whole numbers.
+ * These are temperature, top_k, top_p, min_p, repeat_penalty, repeat_last_n, xtc_probability, xtc_threshold, mirostat,
  * mirostat_tau and mirostat_eta. */
 RP_API void                   rp_sampler_unset_sized(RpSamplerParams *out, size_t out_bytes);
 static inline RpSamplerParams rp_sampler_unset(void) {
@@ -91,12 +91,12 @@ static inline RpSamplerParams rp_sampler_unset(void) {
     return params;
 }
 
-/* Sets what is unset in *params: to what the file recommends (general.sampling.temp, .top_k, .top_p, .min_p,
- * .penalty_repeat, .penalty_last_n, ..., of GGUF; generation_config.json with do_sample of a directory), else to the
- * default. Where the file has top_k, top_p or min_p but no temperature, it is 1, as transformers has it. `samplers` is
- * unset if it is NULL; the text of general.sampling.sequence is borrowed from f. said: receives the values that came
- * from the file, as "temperature 0.6, top_k 20", or "" if there are none; NULL is allowed. RP_E_FORMAT names a key
- * whose value is of another type, outside of its range, or no order of steps.
+/* Sets the unset members of *params to the values that the file recommends, else to the defaults. A GGUF file
+ * recommends by general.sampling.temp, .top_k, .top_p, .min_p, .penalty_repeat, .penalty_last_n, ..., a directory by
+ * generation_config.json with do_sample. If the file has top_k, top_p or min_p but no temperature, the temperature is
+ * 1, as in transformers. `samplers` is unset if it is NULL; the text of general.sampling.sequence is borrowed from f.
+ * `said` receives the values that came from the file, as "temperature 0.6, top_k 20", or "" if there are none; NULL is
+ * allowed. RP_E_FORMAT names a key whose value is of another type, outside of its range, or no order of steps.
  *
  *   RpSamplerParams p = rp_sampler_unset();
  *   p.temperature = 0.5f;                                           // this one is the caller's
@@ -125,8 +125,8 @@ RP_API void rp_sampler_accept(RpSampler *s, int32_t token);
 
 /* Allows only the tokens whose bit is 1: token i has bit i % 32 of bits[i / 32], and there are (n_vocab + 31) / 32
  * words. The logits of all others count as -inf in rp_sampler_sample. Borrowed until the next call; NULL allows every
- * token. The state of the sampler does not contain the mask: rp_generate copies it to a GPU for each token, when the
- * GPU computes the logits; an executor that is used by itself does not know it. */
+ * token. The state of the sampler does not contain the mask. rp_generate copies the mask to a GPU for each token, while
+ * the GPU computes the logits; rp_executor_reply_next does not use it. */
 RP_API void rp_sampler_set_mask(RpSampler *s, const uint32_t *bits);
 
 /* Never samples the tokens of rp_tokenizer_suppressed from now on; tk may have none, or be NULL. rp_generate and
@@ -137,8 +137,9 @@ RP_API RP_NODISCARD RpStatus rp_sampler_suppress(RpSampler *s, const RpTokenizer
  * logit is NaN or -inf. */
 RP_API RP_NODISCARD RpStatus rp_sampler_sample(RpSampler *s, const float *logits, int32_t *token);
 
-/* The parameters for which this sampler can sample on the host only, "typical_p, min_keep"; "" if a GPU can run all of
- * its steps. Owned by the sampler. rp_generate then copies the logits of each token to the host. */
+/* The parameters that a GPU does not support, such as "typical_p, min_keep", so that this sampler samples on the host
+ * only; "" if a GPU can run all of its steps. Owned by the sampler. If it is not "", rp_generate copies the logits of
+ * each token from the GPU to the host. */
 RP_API const char *rp_sampler_host_only(const RpSampler *s);
 
 /* The state as n_words of i32: an RpStepState and the ring of recent tokens (step.h). Copy it to start an executor that
@@ -164,8 +165,9 @@ typedef struct RpSampledToken {
 /* Borrowed: valid during the call. */
 typedef void RpSampleObserver(const RpSampledToken *token, void *user);
 
-/* Calls `observer` for each token of replies, in order, also by rp_generate, rp_chat_generate and engines, not for
- * tokens of prompts. NULL: for none. rp_generate copies the logits of each token to the host then, also from a GPU. */
+/* Calls `observer` for each token of replies, in order, also in rp_generate, rp_chat_generate and engines, but not for
+ * tokens of prompts. NULL: no observer. With an observer rp_generate copies the logits of each token from a GPU to the
+ * host. */
 RP_API void rp_sampler_observe(RpSampler *s, RpSampleObserver *observer, void *user);
 
 /* Forgets the accepted tokens and starts the random sequence again from its first number. */
@@ -185,7 +187,7 @@ typedef struct RpTokenLogprob {
 RP_API RP_NODISCARD RpStatus rp_logprobs(const float *logits, int32_t n_vocab, int32_t token, RpTokenLogprob *chosen,
                                          RpTokenLogprob *top, int32_t n_top);
 
-/* Random number `counter` of `seed`, uniform in [0, 1): rp_philox_uniform (philox.h). */
+/* Random number `counter` of `seed` (Philox 4x32-10), uniform in [0, 1), as the samplers use it. */
 RP_API float rp_random_uniform(uint64_t seed, uint64_t counter);
 
 #ifdef __cplusplus

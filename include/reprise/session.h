@@ -76,12 +76,11 @@ RP_NODISCARD static inline RpStatus rp_session_memory(const RpModel *m, const Rp
     return rp_session_memory_sized(m, options, sizeof *options, out, sizeof *out);
 }
 
-/* `options` may be NULL for the defaults. The caller frees *out; on failure it is NULL.
- * RP_E_NOMEM if KV cache and arena (on a GPU also the weights) exceed the free memory of the device. This is checked
- * before anything is loaded; the text has the figures and the context that would fit.
- * RP_E_ARG for a context below 1 or beyond the model's training context, a bad chunk, or negative window_tokens.
- * RP_E_UNSUPPORTED for a cache
- * type that the model cannot use. RP_E_NOT_AVAILABLE and RP_E_CUDA as rp_executor_open. */
+/* `options` may be NULL for the defaults. The caller frees *out; on failure it is NULL. RP_E_NOMEM if KV cache and
+ * arena (on a GPU also the weights) exceed the free memory of the device. This is checked before anything is loaded;
+ * the text has the figures and the context that would fit. RP_E_ARG for a context below 1 or beyond the model's
+ * training context, a bad chunk, or negative window_tokens. RP_E_UNSUPPORTED for a cache type that the model cannot
+ * use. RP_E_NOT_AVAILABLE and RP_E_CUDA as rp_executor_open. */
 RP_API RP_NODISCARD RpStatus        rp_session_open_sized(const RpModel *m, const RpSessionOptions *options,
                                                           size_t options_bytes, RpSession **out);
 RP_NODISCARD static inline RpStatus rp_session_open(const RpModel *m, const RpSessionOptions *options,
@@ -130,8 +129,8 @@ RP_API const RpModel *rp_session_model(const RpSession *s); /* borrowed */
 /* Forgets every token at position n_past and later. If any was there, the logits are NULL until the next token.
  * RP_E_ARG if n_past is negative or beyond the tokens in the context. A model with recurrent states can go back only to
  * 0 and to positions whose state is kept: the ends of prefills of two tokens and more, as far as state_bytes has room
- * for them; RP_E_NOT_AVAILABLE elsewhere. So it is where layers with a window have lost the window, because of
- * window_tokens, or because the context was saved without it. Nothing has changed then. */
+ * for them. RP_E_NOT_AVAILABLE for other positions, and for those at which layers with a window have lost the window,
+ * because of window_tokens, or because the context was saved without it. Nothing has changed then. */
 RP_API RP_NODISCARD RpStatus rp_session_rewind(RpSession *s, int32_t n_past);
 
 /* The last position at or before n_past that rp_session_rewind accepts. 0 for NULL. */
@@ -189,8 +188,9 @@ typedef enum RpStopReason {
     RP_STOP_GRAMMAR /* the text of the grammar is complete */
 } RpStopReason;
 
-/* Asked before each token. The token that it returns is taken as if it had been sampled; -1: one is sampled. It may set
- * the mask of the sampler. A GPU may be computing the logits then: it must use neither the session nor the engine. */
+/* Called before each token. The token that it returns is appended as if it had been sampled; -1: the sampler samples.
+ * It may set the mask of the sampler. It must use neither the session nor the engine, because a GPU may be computing
+ * the logits meanwhile. */
 typedef int32_t RpForceToken(void *user);
 
 /* Receives each token, the end token too, before its text. Return false to stop. */
@@ -256,7 +256,8 @@ RP_NODISCARD static inline RpStatus rp_generate(RpSession *s, RpSampler *sampler
     return rp_generate_sized(s, sampler, prompt, n_prompt, options, sizeof *options, result, sizeof *result);
 }
 
-/* "end token", "stop string", "limit", "context is full" or "cancelled"; static storage. */
+/* "end token", "stop string", "limit", "context is full", "cancelled" or "grammar"; "unknown" for any other number.
+ * Static storage. */
 RP_API const char *rp_stop_reason_name(RpStopReason reason);
 
 #ifdef __cplusplus

@@ -26,8 +26,8 @@ typedef struct RpStepState {
     int32_t  n_recent, next_recent; /* tokens in the ring, and the slot that the next one overwrites */
 } RpStepState;
 
-/* What the op `sample` applies besides, in a tensor of its own: this, then (n_vocab + 31) / 32 words of bits. Zeros:
- * none of it. */
+/* Further inputs of the op `sample`, in another tensor: this struct, then (n_vocab + 31) / 32 words of mask bits. If
+ * all is zero, nothing is applied. */
 typedef struct RpSampleExtra {
     int32_t masked;            /* not 0: only tokens whose bit is 1 are sampled (rp_sampler_set_mask) */
     float   frequency_penalty; /* as in RpSamplerParams, over the ring of recent tokens */

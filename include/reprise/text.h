@@ -1,4 +1,4 @@
-/* text.h - show a text that comes from elsewhere: a model file, a model, a prompt, a saved dump. A terminal obeys
+/* text.h - make untrusted text safe to print: text of a model file, a model, a prompt, a saved dump. A terminal obeys
  * control characters (ECMA-48): they can move the cursor, change the title or set the clipboard.
  *
  *   char shown[256];

@@ -8,9 +8,12 @@
  *   rp_token_list_free(&ids);
  *   rp_tokenizer_free(tk);
  *
- * Two kinds (tokenizer.ggml.model) are implemented:
+ * These kinds (tokenizer.ggml.model) are implemented:
  *   "gpt2"   byte-level BPE; the pre-tokenizer that tokenizer.ggml.pre names splits the text by a regular expression
  *   "llama"  SentencePiece: merges the neighbours of highest score, with byte fallback; gemma files use it too
+ *   "gemma4" BPE of Gemma 4: spaces are U+2581, with byte fallback
+ *   "t5"     unigram: the pieces with the largest sum of scores
+ *   "bert"   WordPiece
  * Any other kind, or an unknown pre-tokenizer, is refused by name.
  */
 #ifndef REPRISE_TOKENIZER_H
@@ -47,7 +50,7 @@ enum {
 RP_API RP_NODISCARD RpStatus rp_tokenizer_new(const RpGgufFile *f, RpTokenizer **out);
 RP_API void                  rp_tokenizer_free(RpTokenizer *tk); /* NULL is allowed */
 
-RP_API const char *rp_tokenizer_kind(const RpTokenizer *tk); /* "gpt2", "llama", "t5": unigram; static storage */
+RP_API const char *rp_tokenizer_kind(const RpTokenizer *tk); /* "gpt2", "llama", "t5", "bert"; "" for NULL; static */
 RP_API const char *rp_tokenizer_pre(const RpTokenizer *tk);  /* "smollm", ..., "" if there is none; owned by tk */
 RP_API int32_t     rp_tokenizer_n_vocab(const RpTokenizer *tk);
 RP_API int32_t     rp_tokenizer_bos(const RpTokenizer *tk);      /* -1: none */

@@ -69,9 +69,10 @@ typedef struct RpTraceOptions {
     size_t           most_bytes; /* of the file: later events are counted, not written; 0: no limit */
 } RpTraceOptions;
 
-/* Begins a trace; there may be several. A run or step that is under way has no events in it. A file is written as by
- * rp_new_file_open: it gets its name at the close. Another existing file than a trace is not replaced: RP_E_ARG, as for
- * options that do nothing. RP_E_IO, RP_E_NOMEM. The caller closes *out; on failure it is NULL. */
+/* Begins a trace; several may be open. A run or step that is already running has no events in it. A file is written as
+ * by rp_new_file_open: it gets its name at the close. An existing file is replaced only if it is a trace, else
+ * RP_E_ARG; RP_E_ARG too for options without any output. RP_E_IO, RP_E_NOMEM. The caller closes *out; on failure it is
+ * NULL. */
 RP_API RP_NODISCARD RpStatus rp_trace_open_sized(const RpTraceOptions *options, size_t options_bytes, RpTrace **out);
 RP_NODISCARD static inline RpStatus rp_trace_open(const RpTraceOptions *options, RpTrace **out) {
     return rp_trace_open_sized(options, sizeof *options, out);
@@ -88,9 +89,9 @@ RP_API uint64_t rp_trace_dropped(const RpTrace *trace);
 /* Nanoseconds of the clock of all traces, CLOCK_MONOTONIC. */
 RP_API int64_t rp_trace_now(void);
 
-/* Writes a span of the program's own, such as the time that a request waits, if the trace writes a file. Spans of one
- * category and id are one track. One that contains another is written first, and ends later. `args` is a JSON object,
- * or NULL. RP_E_ARG for an end before the start. */
+/* Writes a span of the calling program, such as the time that a request waits, if the trace writes a file. Spans of one
+ * category and id are one track. Write a span that contains others before them. `args` is a JSON object, or NULL.
+ * RP_E_ARG for an end before the start. */
 RP_API RP_NODISCARD RpStatus rp_trace_span(RpTrace *trace, const char *category, const char *id, const char *name,
                                            int64_t start_ns, int64_t end_ns, const char *args);
 

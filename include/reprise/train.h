@@ -57,8 +57,8 @@ typedef struct RpTrainOptions {
     RpDtype compute;
     int32_t lora_rank;  /* 0: all parameters are trained; else only an adapter of this rank (above) */
     float   lora_alpha; /* the factor of the adapter is lora_alpha / lora_rank; 0: lora_rank, so the factor is 1 */
-    /* Of the numbers with which a new adapter begins. A caller may also choose sequences by it: a checkpoint keeps it,
-     * and a resume compares it. */
+    /* Seed of the random numbers of a new adapter. A caller may also choose sequences by it: a checkpoint keeps it, and
+     * a resume compares it. */
     uint64_t    seed;
     int         n_threads; /* this and the next four as in RpExecutorOptions */
     const char *device;    /* borrowed for the call */
