@@ -46,8 +46,8 @@
 #define RP_GENERIC_QUANTS(X)                                                                                              \
     X(TQ1_0,   tq1_0,   32, 128, false, 129,  0,  52, 36, Q6_K, FIELD(qs, 0, 48) FIELD(qh, 48, 4) FIELD(d, 52, 2))
 
-/* Types with loads of their own for GEMV on x86, and those above. The first list of all has loads for each instruction
- * set. */
+/* Types that have their own loads for GEMV on x86, and the types of RP_GENERIC_QUANTS, which do not. The types of
+ * RP_DIRECT_QUANTS have loads for each instruction set. */
 #define RP_SEARCHED_QUANTS(X)                                                                                             \
     X(IQ4_NL,  iq4_nl,  32, 128, false, 241,  2,  18, 25, Q6_K, FIELD(qs, 2, 16) FIELD(d, 0, 2))                          \
     X(IQ4_XS,  iq4_xs,  32, 128, false, 241,  8, 136, 30, Q6_K, FIELD(q0, 8, 64) FIELD(q1, 72, 64) FIELD(head, 0, 8))     \
@@ -91,8 +91,8 @@ enum {
 #undef X
 };
 
-/* Blocks of ggml that are a block here. Those of 64 and 128 elements make up one of 256, so that kernels know two
- * lengths of blocks only; rows are whole blocks of 256 then. */
+/* How many blocks of ggml make up one block of this type. Several ggml blocks of 64 or 128 elements form one block of
+ * 256, so that kernels have only two block lengths. Rows of such types are whole blocks of 256. */
 static inline int rp_block_parts(RpDtype dtype) {
     return dtype == RP_NVFP4 || dtype == RP_Q2_0 ? 4 : dtype == RP_Q1_0 ? 2 : 1;
 }

@@ -18,9 +18,9 @@ struct RpKernelInstance {
  * for permission where the dynamic part alone is larger than this, which leaves 16 KB for the static part. */
 enum { RP_FREE_SHARED = 32 * 1024 };
 
-/* Allows the function so much dynamic shared memory. The permission is of the function, and captured nodes count on it
- * as well. So it is never lowered, and raised at once to all that the device has: of two threads that raise it neither
- * can undo what the other needs. A launch that wants more is refused. */
+/* Allows the function to have `bytes` of dynamic shared memory. The permission belongs to the function, and captured
+ * nodes depend on it too. So it is never lowered, and is raised at once to the maximum of the device: if two threads
+ * raise it, neither can undo what the other needs. A launch that wants more is refused. */
 #ifdef __CUDACC_RTC__
 cudaError_t rp_cuda_allow_shared(const void *function, unsigned bytes); /* launchers do not become code there */
 #else

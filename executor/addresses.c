@@ -152,7 +152,7 @@ RpStatus rp_executor_get(RpExecutor *e, const TensorNode *node, void *out, size_
     return rp_executor_get_at(e, node, 0, out, bytes);
 }
 
-/* Whether a step writes to memory of the arena between `from` and `to`, as its result or beside it. */
+/* Whether a step writes to memory of the arena between `from` and `to`, as its result or in addition to it. */
 static bool writes_between(const ExecPlan *plan, int step, size_t from, size_t to) {
     const PlanStep *s = &plan->steps[step];
     for (int k = -1; k < RP_MAX_SRC; k++) {

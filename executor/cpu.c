@@ -208,7 +208,7 @@ static RpStatus interpret_part(void *arg, int ith, int nth) {
     return rp_plan_walk(&part, args, n, &rp_cpu_table, &ctx, end_of_traced_step, &w);
 }
 
-/* Steps that a backend of a shared object hands back are not traced. */
+/* Steps that a backend in a shared object leaves to the built-in kernels are not traced. */
 static RpStatus run_steps(RpExecutor *e, int first, int end) {
     PartOfRun r = {cpu(e), first, end, e->plugin == NULL ? e->nodes : NULL};
     return rp_pool_run(cpu(e)->pool, interpret_part, &r);

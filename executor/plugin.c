@@ -1,5 +1,5 @@
 /* An executor whose steps are run by a backend in a shared object. The memory is that of the CPU interpreter, which
- * also runs the steps that the backend hands back:
+ * also runs the steps that the backend leaves to it:
  *
  *     run -> backend->run -> computes step 0
  *                         -> host->run_steps(1, 4) -> interpreter, all workers

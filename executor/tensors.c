@@ -30,7 +30,7 @@ static const char *describe(const TensorNode *node, char *text, size_t size) {
     return text;
 }
 
-/* *ref: the buffer of an input or output, all of it. */
+/* Sets *ref to the whole buffer of an input or output. */
 static RpStatus find_buffer(const RpExecutor *e, const TensorNode *node, PlanRef *ref) {
     const bool own = rp_plan_keeps(e->plan, node);
     if (own) *ref = rp_plan_ref(e->plan, node);

@@ -5,7 +5,7 @@
  *     y[b] = x[a] sin(theta) + x[b] cos(theta)     RP_ROPE_NEOX  (a, b) = (i, i + n_dims/2)
  *
  * theta_i = pos * base^(-2i/n_dims) / factor_i, or pos * factor_i if base is 0, is the extrapolated angle; linear
- * scaling uses freq_scale * theta_i, and YaRN mixes the two (reprise/yarn.h). Angles, cosines and sines are computed in
+ * scaling uses freq_scale * theta_i, and YaRN mixes the two (base/yarn.h). Angles, cosines and sines are computed in
  * double and rounded to float once, by the same operations in all variants (I8). A pair is read before it is written,
  * so y may be x (I6). */
 #include "fallback/rows.h"

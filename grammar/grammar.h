@@ -75,7 +75,8 @@ uint32_t rp_grammar_call(RpGrammar *g, uint32_t rule, uint32_t next);
 uint32_t rp_grammar_choice(RpGrammar *g, uint32_t a, uint32_t b);
 void     rp_grammar_set_first(RpGrammar *g, uint32_t choice, uint32_t a); /* closes a loop */
 
-/* Takes back nodes, rules and lexemes beyond these numbers; expressions stay. What stays does not name them. */
+/* Takes back nodes, rules and lexemes beyond these numbers; expressions stay. Nothing that is kept may refer to
+ * them. */
 void rp_grammar_cut(RpGrammar *g, size_t n_nodes, size_t n_rules, size_t n_lexemes);
 
 /* The rule of a GBNF grammar of n bytes (rp_grammar_gbnf). The names of its rules are its own. */

@@ -109,7 +109,7 @@ static inline bool node_is_store(const TensorNode *n) {
     return n->kind == NODE_OP && (rp_op_info(n->op)->flags & RP_FLAG_WRITES_DST) != 0 && n->from.store.target != NULL;
 }
 
-/* True if the node writes to the memory of its source s, as its result (a store) or beside its result
+/* True if the node writes to the memory of its source s, either as its result (a store) or in addition to its result
  * (RP_WRITES). */
 static inline bool node_writes(const TensorNode *n, int s) {
     if (n->kind != NODE_OP || n->src[s] == NULL) return false;

@@ -81,7 +81,7 @@ typedef struct ArchOutput {
  * b->training is filled in. */
 ArchOutput rp_arch_training(Builder *b);
 
-/* What all layers read: the factors of RoPE, the temperature and the cap of attention. */
+/* Builds the nodes that all layers read: the factors of RoPE, the temperature and the cap of attention. */
 void rp_arch_begin_layers(Builder *b);
 
 /* Layer b->layer of kind b->kind: x [n_embd, t] -> [n_embd, t]. */

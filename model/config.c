@@ -101,8 +101,8 @@ static RpStatus read_rope_switch(const ConfigReader *r, ModelConfig *c) {
     return RP_OK;
 }
 
-/* M-RoPE rotates sections of a head by the coordinates of an image. Those of text are all the position. Files without
- * a second section have no M-RoPE, as in llama.cpp. */
+/* M-RoPE rotates sections of a head by the coordinates of an image. For text all coordinates are the position. Files
+ * without a second section have no M-RoPE, as in llama.cpp. */
 static RpStatus read_rope_sections(const ConfigReader *r, ModelConfig *c) {
     char               key[128];
     const RpGgufValue *v = rp_gguf_find(r->file, rp_config_key(r, "rope.dimension_sections", key, sizeof key));

@@ -115,7 +115,8 @@ typedef struct ConfigReader {
 RP_NODISCARD RpStatus rp_config_read_experts(const ConfigReader *r, ModelConfig *c);
 RP_NODISCARD RpStatus rp_config_read_mla(const ConfigReader *r, ModelConfig *c);
 
-/* Those of gated delta nets; of Mamba-2; the taps of a convolution; the sections of M-RoPE where the family has it. */
+/* The keys of gated delta nets; of Mamba-2; the taps of a convolution; the sections of M-RoPE where the family has
+ * it. */
 RP_NODISCARD RpStatus rp_config_read_delta(const ConfigReader *r, ModelConfig *c);
 RP_NODISCARD RpStatus rp_config_read_ssm(const ConfigReader *r, ModelConfig *c);
 RP_NODISCARD RpStatus rp_config_read_taps(const ConfigReader *r, const char *key, ModelConfig *c);

@@ -23,7 +23,7 @@ typedef struct StateSlots {
 int32_t rp_slots_find(const StateSlots *s, int32_t n_past);
 
 /* The slot for the state that a run leads to from slot `from` (-1: from the beginning): `from` itself, unless its state
- * is kept; else a free one; else the kept one that was used the longest time ago. What was in it is lost. */
+ * is kept; else a free one; else the least recently used kept one, whose state is lost. */
 int32_t rp_slots_take(StateSlots *s, int32_t from);
 
 /* Slots for the states after each of the last m tokens of a run, m from 1 to s->n, oldest first. `stays`: the state in

@@ -8,8 +8,8 @@
  * The text of a failure stays in rp_last_error of the thread; only its number is translated here. */
 #include "nn/call.h"
 
-/* Callers in other languages tell apart only what they can react to. A status without a case of its own means that
- * an argument was refused. */
+/* There are codes only for failures that callers in other languages can react to. Any other status means that an
+ * argument was refused. */
 static int32_t code_of(RpStatus st) {
     switch (st) {
     case RP_OK:

@@ -1,5 +1,5 @@
-/* The helpers of the gradient rules that are calls of reprise/graph.h (backward.h). Those that need the inside of a
- * graph are in graph/backward.c. */
+/* The helpers of the gradient rules that are calls of reprise/graph.h (backward.h). Helpers that need the internals of
+ * a graph are in graph/backward.c. */
 #include "ops/backward.h"
 
 #include "base/types/custom.h"

@@ -1,4 +1,4 @@
-/* rules.h - what is known of each op beside its row: one const struct per op, which the file of the op defines.
+/* rules.h - the rules of each op (shape, check, gradient): one const struct per op, which the file of the op defines.
  *
  *   const OpRules rp_rules_silu = {.shape = rp_shape_unary, .check = rp_check_unary, .gradient = gradient};
  *

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* What ends a tuple without brackets. */
+/* True at a token that ends a tuple without brackets. */
 static bool tuple_ends(const Parser *p) {
     return p->t->type == TPL_T_PRINT_END || p->t->type == TPL_T_BLOCK_END || rp_tpl_at_operator(p, ")") ||
            rp_tpl_at_operator(p, "=") || rp_tpl_at_name(p, "in") || rp_tpl_at_name(p, "recursive");

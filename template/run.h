@@ -88,7 +88,7 @@ RpStatus rp_tpl_slice(TplRun *r, const TplValue *a, const TplValue part[3], TplV
 bool     rp_tpl_loop_attribute(const TplValue *loop, TplString name, TplValue *out);
 RpStatus rp_tpl_bind(TplRun *r, const TplBuiltin *b, const TplValue *self, TplValue *out);
 
-/* What functions use. */
+/* Helpers of functions, filters and tests. */
 RpStatus rp_tpl_iterate(TplRun *r, const TplValue *v, TplList *out);   /* the items of anything that can be walked */
 RpStatus rp_tpl_as_text(TplRun *r, const TplValue *v, TplString *out); /* str(v) */
 RpStatus rp_tpl_undefined(TplRun *r, const TplValue *v);               /* the error of using it */

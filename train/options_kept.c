@@ -1,5 +1,5 @@
-/* The options of a trainer in its checkpoints, as keys "train.<option>". A resume with other ones would give
- * other bits without a word, so it is refused unless RpTrainOptions.change_options says that it is meant.
+/* The options of a trainer in its checkpoints, as keys "train.<option>". A resume with other options would silently
+ * give other bits, so it is refused unless RpTrainOptions.change_options is set.
  *
  * Options that cannot change a bit are not compared: n_steps and lr_end with a constant rate, warmup once it is
  * over, aux_loss without experts. A checkpoint without a key takes any value. */

@@ -101,7 +101,7 @@ const char *rp_trainer_prefix(TrainState state);
 RP_NODISCARD RpStatus rp_trainer_check_state(const char *path, const TrainParam *p, TrainState state, const float *x,
                                              RpStatus status);
 
-/* RP_E_ARG if what stands at the name of the checkpoint before is no file, so that each save but the first would
+/* RP_E_ARG if the name of the previous checkpoint (FILE.1) exists and is no file, because each save but the first would
  * fail. */
 RP_NODISCARD RpStatus rp_trainer_check_kept(const char *path);
 

@@ -125,7 +125,7 @@ RpStatus rp_external_from_dlpack_versioned(struct DLManagedTensorVersioned *tens
 
 /* ---- to DLPack ---- */
 
-/* What a consumer gets, and what it refers to. */
+/* The struct that a consumer gets, and the data that the struct points to. */
 typedef struct Exported {
     union {
         struct DLManagedTensor          plain;

@@ -29,8 +29,8 @@ static RpStatus failed(const char *path, const char *what) {
     return rp_fail(RP_E_IO, "%s: %s%s%s", path, what, what[0] != '\0' ? ": " : "", strerror(errno));
 }
 
-/* Opens the temporary file of f->target. A file system that did not create it for its owner alone, such as FAT, gives
- * permissions by itself and may refuse others. */
+/* Opens the temporary file of f->target. A file system without permissions, such as FAT, does not create the file for
+ * its owner alone, and may refuse to change the mode. */
 static RpStatus create(RpNewFile *f, int *fd) {
     struct stat st;
     (void)rp_temporary_clean(f->target, NULL, 0);
@@ -40,7 +40,7 @@ static RpStatus create(RpNewFile *f, int *fd) {
     return RP_OK;
 }
 
-/* Finds out what stands at the path, and opens the file to be written. */
+/* Finds out what exists at the path, and opens the file to be written. */
 static RpStatus open_file(RpNewFile *f, int *fd) {
     struct stat old;
     if (stat(f->path, &old) != 0) {
@@ -200,7 +200,7 @@ static RpStatus finish(RpNewFile *f) {
     return RP_OK;
 }
 
-/* A dump that fails because of its stream does not know the cause. Writing what is left fails by the same one. */
+/* A dump that fails because of its stream does not know the cause. Flushing the rest fails with the same cause. */
 static RpStatus find_cause(RpNewFile *f) {
     errno = 0;
     return fflush(f->stream) != 0 && errno != 0 ? failed(f->path, "") : RP_E_IO;

@@ -1,5 +1,5 @@
 /* held.h - tokens of a reply whose mask is made while the device computes their logits (executor/reply.c), and other
- * work of the host during a run. Between executors and what they run for; no part of the API.
+ * work of the host during a run. An interface between executors, sessions and engines; not part of the API.
  *
  *     host     launch   prepare: mask          copy, sampler              token
  *     device   [ the steps before the sampler ][ mask ][ sampler ][ token ]

@@ -76,7 +76,7 @@ int64_t rp_trace_now(void) {
 
 /* ---- events ---- */
 
-/* Each event of a thread has a time of its own: readers find out what contains what by the times. */
+/* No two events of a thread have the same time, because readers derive the nesting of events from their times. */
 static int64_t next_time(void) {
     const int64_t now = rp_trace_now();
     mine.last         = now > mine.last ? now : mine.last + 1;

@@ -24,7 +24,7 @@
 #include "cli/diff/diff.h"
 #include "cli/provenance/why.h"
 
-/* What the page has around the data. Its Content-Security-Policy allows no other scripts and styles. */
+/* The parts of the page before and after the data. Its Content-Security-Policy allows no other scripts and styles. */
 extern const char          page_policy[];
 extern const unsigned char page_head[], page_tail[];
 extern const size_t        page_head_bytes, page_tail_bytes;

@@ -39,7 +39,7 @@ RP_NODISCARD RpStatus cli_recording_begin(Recording *r, bool no_text, const char
 
 static inline bool cli_recording_is_on(const Recording *r) { return r->file != NULL; }
 
-/* What the recording has of the session and of the options of sampling. */
+/* The sources of a recording: session or engine, and the options of sampling. */
 typedef struct RecordingOf {
     const RpSession   *session; /* or NULL: the engine */
     const RpEngine    *engine;

@@ -14,7 +14,7 @@ typedef struct Parting {
     uint64_t logits_then, logits_now;
 } Parting;
 
-/* What the run has. */
+/* The state of a repeated run. */
 typedef struct Repeat {
     const Manifest *m;
     RpModel        *model, *draft;

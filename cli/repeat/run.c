@@ -1,8 +1,8 @@
 /* run.c - takes each token as the manifest says that it was taken, and compares it and the hash of its logits.
  *
- * A reply that was held by a grammar is held by it again (held.h): its tokens are drawn and forced as they were. Where
- * the manifest does not have the grammar, a token that it chose from is drawn from itself alone: the random numbers go
- * on as they did, and its logits are compared. */
+ * A reply that was held by a grammar is held by it again (held.h): its tokens are drawn and forced as they were. If the
+ * manifest does not have the grammar, a masked token is sampled from itself alone: the random sequence continues as
+ * recorded, and its logits are compared. */
 #include "cli/repeat/repeat.h"
 
 #include <string.h>

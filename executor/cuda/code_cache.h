@@ -5,7 +5,7 @@
  *
  *     EntryHeader (64 bytes) | cubin | PTX | symbol | key
  *
- * The measured constants of a device (tune.c) are stored as an entry too, in the place of the PTX and without a cubin.
+ * The measured constants of a device (tune.c) are stored as an entry too, instead of the PTX and without a cubin.
  *
  * The hash chooses the file's name and nothing else. The entry holds its whole key, which is compared, so two keys with
  * one hash are a miss and never wrong code. The checksum finds damage. It is no defence against an attacker, who could

@@ -31,7 +31,7 @@ typedef struct Front {
     int           next, n_done; /* captured launches and steps so far */
 } Front;
 
-/* The launches are those of the whole plan in the same order, so each node stands beside its node there. */
+/* The launches are those of the whole plan in the same order, so each is stored with its node of that plan. */
 static RpStatus record(void *user, const RpKernelLaunch *l) {
     Front        *f = user;
     CudaExecutor *c = f->c;

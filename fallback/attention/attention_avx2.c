@@ -99,7 +99,7 @@ INLINE void scores(const AttentionTile *t, RpDtype type, int n_heads) {
     }
 }
 
-/* Adds elements i to i + 16 n_vecs of all values of the tile. n is 16, or what is left of a row. */
+/* Adds elements i to i + 16 n_vecs of all values of the tile. n is 16, or the number of elements left in a row. */
 INLINE void add_values(const AttentionTile *t, RpDtype type, int n_heads, int64_t i, int n_vecs, int64_t n) {
     Vec16 acc[ATTENTION_HEADS][4];
     for (int h = 0; h < n_heads; h++)

@@ -1,6 +1,6 @@
 /* y = post_norm(scale * sum_j weights[j] (w[:,:,ids[j]] x[:,j] + bias[:,ids[j]])) + (open * shared x[:,k] + residual):
  * the down projection of the selected experts and their weighted sum, with that of a shared expert if there is one.
- * With scales weights[j] * scales[ids[j]] is in the place of weights[j].
+ * With scales, weights[j] * scales[ids[j]] replaces weights[j].
  *
  * Each worker computes its rows of all k experts and then sums them in the order of j. So the bits do not depend on the
  * number of workers (I8), and no barrier is needed. With a post-norm there are two phases: the first leaves the sums in

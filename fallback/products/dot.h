@@ -157,7 +157,7 @@ typedef struct DotKernels {
     RowsTile *rows;          /* NULL: panels for all numbers of columns */
 } DotKernels;
 
-/* Those of the instruction set in use (rp_cpu_isa). */
+/* The kernels of the instruction set in use (rp_cpu_isa). */
 DotKernels rp_dot_kernels(void);
 
 PackPanel    rp_pack_panel_plain;

@@ -57,7 +57,7 @@ typedef struct FloatKernels {
     FloatTile        *tile; /* or NULL */
 } FloatKernels;
 
-/* Those of the instruction set in use (rp_cpu_isa). */
+/* The kernels of the instruction set in use (rp_cpu_isa). */
 FloatKernels rp_float_kernels(void);
 
 /* Rows of n elements, `stride` bytes apart, times one column (gemv_float.c). */

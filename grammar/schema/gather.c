@@ -1,4 +1,4 @@
-/* What a conjunction without branches allows for each type. */
+/* Finds the values that a conjunction without branches allows, for each type. */
 #include "grammar/schema/schema.h"
 
 #include "grammar/pattern.h"

@@ -100,7 +100,7 @@ static const JsonNode *property(const Schema *s, uint32_t schema, RpGgufString n
     return NULL;
 }
 
-/* What the value of a name has to satisfy. matches: a bit for each pattern; `name` may be NULL. */
+/* The schemas that the value of a name must satisfy. matches: a bit for each pattern; `name` may be NULL. */
 static RpStatus value_of(Schema *s, const Shape *shape, const Patterns *p, unsigned matches, const RpGgufString *name,
                          PartList *out) {
     for (size_t i = 0; i < shape->objects.n; i++) {

@@ -27,7 +27,7 @@ typedef enum PartKind {
     PART_KINDS
 } PartKind;
 
-/* What of a part was taken out of it as branches; DONE_ALL for other kinds than PART_SCHEMA. */
+/* The keywords of a part that were expanded to branches; DONE_ALL for other kinds than PART_SCHEMA. */
 enum { DONE_ANY_OF = 1, DONE_ONE_OF = 2, DONE_IF = 4, DONE_ALL = 7 };
 
 typedef uint32_t Part; /* node << 7 | done << 4 | kind */
@@ -55,7 +55,7 @@ enum {
     TYPE_INTEGER = 64 /* beside TYPE_NUMBER: integers only */
 };
 
-/* What a conjunction without branches allows, for each type. */
+/* The values that a conjunction without branches allows, for each type. */
 typedef struct Shape {
     unsigned types;
     Rx       number, string; /* constraints beside the syntax; RX_ALL: none. string: of the content */

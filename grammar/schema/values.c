@@ -58,7 +58,7 @@ static RpStatus literal(Schema *s, const JsonNode *value, uint32_t next, uint32_
     return s->rx->status;
 }
 
-/* Those that JSON has as they are share their beginnings. */
+/* An expression for the JSON strings of n texts. Texts that need no escape share their common prefixes. */
 RpStatus rp_schema_texts(Schema *s, RpGgufString *strings, size_t n, Rx *out) {
     size_t plain = 0;
     Rx     e     = RX_NONE;

@@ -1,4 +1,4 @@
-/* mul_mat_blas.h - products with many columns by cuBLASLt (reprise/blas.h). */
+/* mul_mat_blas.h - products with many columns by cuBLASLt (base/blas.h). */
 #ifndef KERNELS_BLAS_MUL_MAT_BLAS_H
 #define KERNELS_BLAS_MUL_MAT_BLAS_H
 

@@ -62,8 +62,8 @@ template <RpDtype T> struct TileType;
 RP_QUANTS(X)
 #undef X
 
-/* Resident blocks on a multiprocessor, which limits registers. Of large tiles in K types one: with two, registers
- * spill. */
+/* Resident blocks on a multiprocessor, which limits registers. Large tiles in K types have one, because with two
+ * registers spill. */
 template <RpDtype T, class S> constexpr int rp_tile_resident() {
     return (int)Blocks<T>::RUNS == 2 && S::ROWS == RP_INT8_LARGE_ROWS ? 1 : 2;
 }

@@ -120,7 +120,7 @@ template <int THREADS> __device__ RP_NOINLINE void rotate_table(const QkvArgs &p
         rotations()[pair] = rp_rotation(p.rope, p.pos[0], p.factors, pair);
 }
 
-/* The column, and the rotations beside it: with q8_act columns half of the warps have no part in the norm. */
+/* The column, and meanwhile the rotations: with q8_act columns half of the warps have no part in the norm. */
 template <int WARPS> struct QkvColumn : ColumnOfBlock<WARPS> {
     const QkvArgs &p;
     bool           rotates;

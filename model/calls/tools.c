@@ -1,4 +1,4 @@
-/* What the schemas of tools say of a parameter. */
+/* Looks up parameters in the schemas of tools. */
 #include "model/chat/parser.h"
 
 #include <string.h>

@@ -46,7 +46,8 @@ bool rp_chat_reply_token(int32_t token, void *user) {
     return r->status == RP_OK && !r->whole;
 }
 
-/* The tokens of the closing mark, once the budget is used up. Of a reply that is held: the mask of the next token. */
+/* The tokens of the closing mark, once the budget is used up. Sets the mask of the next token of a reply that a grammar
+ * holds. */
 int32_t rp_chat_reply_force(void *user) {
     RpChatReply *r = user;
     if (r->status == RP_OK) note(r, rp_hold_mask(&r->hold));

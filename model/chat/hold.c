@@ -19,7 +19,7 @@ static RpStatus read_format(const Json *j, const JsonNode *format, Demand *d) {
     return d->answer.failed ? rp_fail(RP_E_NOMEM, "out of memory for the form of a reply") : RP_OK;
 }
 
-/* What tool_choice and response_format ask; rp_request_check has checked them. */
+/* Reads tool_choice and response_format, which rp_request_check has checked. */
 static RpStatus read_demand(const Json *j, Demand *d) {
     const JsonNode *root = &j->nodes[0], *format = rp_json_get(j, root, "response_format");
     const JsonNode *choice = rp_json_get(j, root, "tool_choice");

@@ -21,7 +21,7 @@ typedef struct Frame {
     RpStatus             status;
 } Frame;
 
-/* What the request asks of its reply. */
+/* The constraints of a request on its reply. */
 typedef struct Demand {
     bool              calls; /* a call may come */
     bool              must;  /* nothing else */

@@ -49,7 +49,7 @@ static unsigned expected(const RpReplyParser *p) {
 
 typedef enum Match { MATCH_NONE, MATCH_PART, MATCH_WHOLE } Match;
 
-/* What is held back against one mark. */
+/* Compares the text that is held back with one mark. */
 static Match match_mark(const RpReplyParser *p, unsigned m) {
     const char *text = mark_text(p, m);
     if (text == NULL || strncmp(text, (const char *)p->held, p->n_held) != 0) return MATCH_NONE;

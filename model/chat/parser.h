@@ -2,7 +2,7 @@
  *
  *     bytes -> marks (parser.c) -> a mode, or the syntax of the call (model/calls/) -> events (emit.c)
  *
- * Each byte, or whole mark, is one step of an automaton. What it may append to buffers is reserved before. */
+ * Each byte, or whole mark, is one step of an automaton. The room that it may need in buffers is reserved before. */
 #ifndef MODEL_CHAT_PARSER_H
 #define MODEL_CHAT_PARSER_H
 

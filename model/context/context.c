@@ -170,7 +170,7 @@ static bool is_context(const RpGgufFile *f) {
            memcmp(type.ptr, "context", 7) == 0;
 }
 
-/* A slip in the name of a file must not cost a model. What is no regular file, the writer refuses. */
+/* A slip in the name of a file must not cost a model. The writer refuses paths that are no regular files. */
 static RpStatus check_replaced(const char *path) {
     struct stat old;
     RpGgufFile *f;

@@ -3,7 +3,7 @@
  *     entries, then for each: length of the name, name, calls, number of values, values f32
  *     chunks, length of the name of the text, name                                 from 2024 on
  *
- * The values are sums over the calls of the mean squares of columns. What follows the entries is not needed. */
+ * The values are sums over the calls of the mean squares of columns. Data after the entries is not needed. */
 #include "model/convert/importance_dat.h"
 
 #include <errno.h>
@@ -28,7 +28,7 @@ typedef struct Entry {
     int32_t     length, calls, n;
 } Entry;
 
-/* What is written. Without memory only its size is counted. */
+/* The output. Without memory only its size is counted. */
 typedef struct Out {
     char  *data;
     size_t n;

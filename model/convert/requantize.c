@@ -114,7 +114,7 @@ static int32_t number_of(const Requantize *r, RpGgufString arch, const char *nam
     return n >= 0.0 && n <= INT32_MAX ? (int32_t)n : 0;
 }
 
-/* What the mixes and the order of rows ask of the model. */
+/* Reads the properties of the model that the mixes and the order of rows depend on. */
 static RpStatus read_model(Requantize *r) {
     QuantMixModel *m       = &r->model;
     RpGgufString   arch    = {"", 0};

@@ -119,7 +119,8 @@ static RpStatus run_waiting(Drafter *d, DraftJob *job) {
     return RP_OK;
 }
 
-/* The next column of the row is `from`. Those before it stay, if the row has them of the same text. */
+/* The next column of the row is `from`. The columns before it are kept, if the row has computed them for the same
+ * text. */
 static void begin_row(Drafter *d, const DraftJob *job, int32_t from) {
     MtpRow      *r    = &d->rows[job->row];
     int32_t     *had  = d->tokens + (size_t)job->row * (size_t)d->n_ctx;

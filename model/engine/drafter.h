@@ -24,7 +24,7 @@
 
 enum { MAX_DRAFT = 15, DRAFTER_STEP = 64, MTP_WAITING = DRAFTER_STEP, DEFAULT_MTP = 3 };
 
-/* What the cache of an MTP layer has of a row. */
+/* The part of a row that the cache of an MTP layer holds. */
 typedef struct MtpRow {
     uint64_t id;                    /* of the request */
     int32_t  first;                 /* the column at position 0 of the cache */

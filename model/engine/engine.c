@@ -68,7 +68,8 @@ static int32_t window_of(const RpModel *m, const RpEngineOptions *o) {
     return window > 2 ? window : 2;
 }
 
-/* Those of the requests that run, and the windows at the ends of some prefixes; at most one for each block. */
+/* Blocks for the windows of the running requests, and for the windows at the ends of some prefixes; at most as many as
+ * n_blocks. */
 static int32_t count_windows(const RpModel *m, const RpEngineOptions *o, int32_t n_blocks) {
     const int32_t window = window_of(m, o);
     if (window == 0) return 0;

@@ -137,7 +137,7 @@ static inline int32_t rp_request_public(const Request *r) { return r->engine->ap
 /* Gives up the window blocks that no further token needs. */
 void rp_request_leave_windows(Request *r);
 
-/* Gives up its blocks and its state; n_done is 0 then. What it published is kept. */
+/* Gives up its blocks and its state; n_done is 0 then. Blocks that it has published are kept. */
 void rp_request_release(Request *r);
 
 /* Puts an event into the list, for which rp_engine_add made room: *what with the figures of the request and the text

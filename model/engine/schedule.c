@@ -1,6 +1,6 @@
 /* Which requests run, and which of their tokens the next step takes.
  *
- * The order of requests is by priority, then by age. Those that wait start as long as there is a row of the table and
+ * The order of requests is by priority, then by age. Waiting requests start as long as there is a row of the table and
  * room for their tokens. A step takes one token of each request that decodes, with its guesses, then as many tokens of
  * prompts as fit:
  *
@@ -222,8 +222,8 @@ static RpStatus put_hidden(RpEngine *e) {
     return RP_OK;
 }
 
-/* What a request has still to run. DECODES: one token, whose logits are wanted. PROMPT: tokens that run in the plans of
- * prompts. AGAIN: several tokens of a reply, in those of replies, if they are apart. */
+/* The tokens that a request must still run. DECODES: one token, whose logits are wanted. PROMPT: tokens that run in the
+ * plans of prompts. AGAIN: several tokens of a reply, in those of replies, if they are apart. */
 typedef enum Work { DECODES, PROMPT, AGAIN } Work;
 
 static Work work_of(const Request *r) {

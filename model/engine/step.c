@@ -129,7 +129,7 @@ static bool sample(Request *r, const float *logits, int32_t *token) {
     return tell(r, *token, st);
 }
 
-/* Appends the tokens that have to come next; the next step runs them. As many as there is room for events. */
+/* Appends the forced tokens, which the next step runs; at most as many as there is room for events. */
 static void append_forced(Request *r) {
     for (int i = 0; i < MAX_FORCED - 1 && r->structured.matcher != NULL; i++) {
         bool           found;

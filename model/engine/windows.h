@@ -9,9 +9,9 @@
  * with or without readers. A request can begin behind a published block if the window before the next position is
  * there.
  *
- * When a window block is needed and none is free, a published block gives up its own. Those inside of a text go first:
- * they are of use only to a text that parts from it there. The ends of prompts and replies, and places at which texts
- * parted before, go last. In both groups the one that was used the longest time ago is first. */
+ * When a window block is needed and none is free, a published block gives up its window block. Windows inside of a text
+ * go first, because they help only a text that diverges there. Windows at the ends of prompts and replies, and where
+ * texts have diverged before, go last. In both groups the least recently used one is first. */
 #ifndef MODEL_ENGINE_WINDOWS_H
 #define MODEL_ENGINE_WINDOWS_H
 

@@ -145,7 +145,7 @@ static void put_name(const HfModel *m) {
     rp_gguf_put_string(m->out, "general.name", slash[1] != '\0' ? slash + 1 : slash);
 }
 
-/* What the directory has and the model does not use, for `reprise inspect`. */
+/* Lists the parts of the directory that the model does not use, for `reprise inspect`. */
 static RpStatus put_not_read(const HfModel *m) {
     static const struct {
         const char *key, *what;

@@ -236,8 +236,8 @@ RP_NODISCARD RpStatus rp_hf_rope(HfModel *m, uint32_t head_dim, uint32_t n_train
 /* Puts the keys of the tokenizer; without a tokenizer.json that there is none. */
 RP_NODISCARD RpStatus rp_hf_tokenizer(HfModel *m);
 
-/* Values of config.json. What is absent gives the default of the family, if that has one; else, and if it is null,
- * the fallback; NaN as fallback: it is an error. */
+/* Values of config.json. An absent member has the default of the family. Without such a default, and for null, the
+ * result is `fallback`; if `fallback` is NaN, it is an error. */
 RP_NODISCARD RpStatus rp_hf_number(const HfModel *m, const JsonNode *object, const char *name, double fallback,
                                    double *out);
 RP_NODISCARD RpStatus rp_hf_count(const HfModel *m, const char *name, double fallback, uint32_t *out);
@@ -251,7 +251,7 @@ RP_NODISCARD RpStatus rp_hf_routed_experts(const HfModel *m);
 RP_NODISCARD RpStatus rp_hf_layer_texts(const HfModel *m, const char *name, const JsonNode **out);
 RP_NODISCARD RpStatus rp_hf_refuse(const HfModel *m, const char *name, const char *why); /* RP_E_UNSUPPORTED */
 
-/* Refuse another text or number than `only`, and a flag that is set. What is absent or null is no other value. */
+/* Refuse another text or number than `only`, and a flag that is set. Absent and null members are accepted. */
 RP_NODISCARD RpStatus rp_hf_only_text(const HfModel *m, const char *name, const char *only);
 RP_NODISCARD RpStatus rp_hf_only_number(const HfModel *m, const char *name, double only);
 RP_NODISCARD RpStatus rp_hf_never(const HfModel *m, const char *name, const char *why);

@@ -1,5 +1,5 @@
-/* Opens a model file, or a Hugging Face directory as one (hf.h). What the readers of a model see of a directory is
- * an RpGgufFile:
+/* Opens a model file, or a Hugging Face directory as one (hf.h). The readers of a model see a directory as an
+ * RpGgufFile:
  *
  *     metadata   GGUF in memory, without tensors, written from the JSON files
  *     tensors    views of the mapped shards, and private memory (tensors.c)
@@ -38,7 +38,7 @@ static RpStatus read_metadata(HfModel *m, RpGgufFile **out) {
     return RP_OK;
 }
 
-/* Hands the files over to f. Those of JSON are read; what f keeps of them is which files they were. */
+/* Moves the files to f. JSON files have been read already; f keeps only their identity. */
 static RpStatus hand_over(HfModel *m, RpGgufFile *f) {
     f->parts.files   = m->dir.files;
     f->parts.n_files = m->dir.n_files;

@@ -42,7 +42,7 @@ bool rp_dry_lengths(Dry *d, int32_t *lengths);
 /* Undoes rp_dry_lengths: zeros again. */
 void rp_dry_forget(const Dry *d, int32_t *lengths);
 
-/* What a token loses that would extend a sequence of `length` tokens. */
+/* The penalty of a token that would extend a repeated sequence of `length` tokens. */
 float rp_dry_penalty(const Dry *d, int32_t length);
 
 #endif

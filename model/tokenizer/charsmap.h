@@ -20,7 +20,7 @@ RP_NODISCARD RpStatus rp_charsmap_read(Charsmap *map, const RpGgufFile *f);
 RP_NODISCARD RpStatus rp_charsmap_find(const Charsmap *map, const char *text, size_t len, bool shortest, size_t *used,
                                        RpGgufString *by);
 
-/* What the next bytes of the text become. A character that no string of the map begins stays; a byte that is not UTF-8
+/* Normalises the next bytes of the text. A character that no string of the map begins is kept; a byte that is not UTF-8
  * becomes U+FFFD. */
 RP_NODISCARD RpStatus rp_charsmap_next(const Charsmap *map, const char *text, size_t len, bool shortest, size_t *used,
                                        RpGgufString *by);

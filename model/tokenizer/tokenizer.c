@@ -1,6 +1,6 @@
-/* Tokenizers: loading from the metadata, and the way from ids back to bytes. The way from text to ids is in
- * tokenize.c, with the two kinds in tokenizer_bpe.c ("gpt2") and tokenizer_spm.c ("llama"). Every value of the
- * file is checked (I11). */
+/* Tokenizers: loading from the metadata, and decoding of ids to bytes. tokenize.c encodes text, with the kinds in
+ * tokenizer_bpe.c ("gpt2"), tokenizer_spm.c ("llama", "gemma4"), unigram.c ("t5") and wordpiece.c ("bert"). Every value
+ * of the file is checked (I11). */
 #include "model/tokenizer/tokenizer_impl.h"
 
 #include "base/argument.h"

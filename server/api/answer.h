@@ -90,7 +90,8 @@ const char *api_finish_reason(const ApiChoice *c);
  * last chunk of the choice. */
 void api_end_chunk(const ApiAnswer *a, const ApiChoice *c, const char *finish, Bytes *out);
 
-/* Writes the whole answer, with put_head and the choices. Of a stream: the last chunk, with put_head and the usage. */
+/* Writes the whole answer, with put_head and the choices. In a stream it writes the last chunk, with put_head and the
+ * usage. */
 void api_end_choices(ApiAnswer *a, void (*put_head)(const ApiAnswer *a, Bytes *out),
                      void (*put_choice)(ApiAnswer *a, int choice, Bytes *out), Bytes *out);
 

@@ -47,7 +47,7 @@ typedef struct ApiRequest {
     int32_t          max_tokens;       /* 0: until the context is full */
     int32_t          n;                /* replies for each prompt, 1 to 64 */
     int32_t          n_logprobs;       /* -1: none are asked for */
-    int32_t          reasoning_budget; /* 0: no limit. Of no effect if the model writes no reasoning */
+    int32_t          reasoning_budget; /* 0: no limit. Without effect if the model writes no reasoning */
     int32_t          priority;
     char           **stop;
     size_t           n_stop;

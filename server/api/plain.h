@@ -10,7 +10,7 @@
 bool api_count_tokens_parse(const json_t *body, const ApiRequest *defaults, ApiRequest *out, ApiError *error);
 void api_count_tokens_body(int32_t n, Bytes *out);
 
-/* What is said of a model. Texts are borrowed; those that are NULL are left out or "". */
+/* The properties of a model in answers. Texts are borrowed; those that are NULL are left out or "". */
 typedef struct ApiModel {
     const char *id, *architecture, *quantization, *digest, *chat_template, *sampling;
     int64_t     created; /* seconds since 1970: of the file */

@@ -7,7 +7,7 @@
 
 enum { MAX_TOP_LOGPROBS = 20 };
 
-/* A message {"role": ..., "content": ...}. That of an assistant behind its reasoning joins it. */
+/* A message {"role": ..., "content": ...}. An assistant message after its reasoning becomes one message with it. */
 static bool read_message(Chat *chat, const json_t *item, const char *at, ApiError *e) {
     static const char *const roles[] = {"system", "developer", "user", "assistant"};
     const char              *role;
@@ -32,8 +32,8 @@ static bool read_message(Chat *chat, const json_t *item, const char *at, ApiErro
     return ok;
 }
 
-/* The reasoning in front of a message or a call: reasoning_content of its message. What is encrypted, or a summary, is
- * dropped. */
+/* The reasoning in front of a message or a call: reasoning_content of its message. Encrypted reasoning and summaries
+ * are dropped. */
 static bool read_reasoning(Chat *chat, const json_t *item, const char *at, ApiError *e) {
     const json_t *content = api_member(item, "content");
     Bytes         text    = {0};
@@ -122,7 +122,7 @@ static bool read_tools(Chat *chat, const json_t *body, ApiError *e) {
     return true;
 }
 
-/* What needs a state of the server. */
+/* Refuses members that need a state of the server. */
 static bool refuse_state(const json_t *body, ApiError *e) {
     static const char *const names[]    = {"previous_response_id", "conversation", "prompt"};
     bool                     background = false;
@@ -147,7 +147,7 @@ static bool read_logprobs(const json_t *body, ApiRequest *r, ApiError *e) {
     return true;
 }
 
-/* What each object of a response repeats. */
+/* Keeps the members that each object of a response repeats. */
 static bool keep(const json_t *body, ApiRequest *r, ApiError *e) {
     static const char *const names[] = {"instructions",
                                         "max_output_tokens",

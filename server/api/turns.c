@@ -8,7 +8,7 @@ static bool has_role(const json_t *message, const char *role) {
     return has != NULL && strcmp(has, role) == 0;
 }
 
-/* What was joined becomes the content of its message. */
+/* Makes the joined texts the content of their message. */
 static bool flush(Chat *chat) {
     const bool ok =
         chat->joining == NULL ||

@@ -59,7 +59,7 @@ int             conn_status(const Conn *c);         /* of the answer; 499: the c
 double          conn_seconds(const Conn *c);        /* since the head was complete */
 size_t          conn_sent(const Conn *c);           /* bytes of bodies */
 
-/* What the handlers keep with the request; NULL for the next one. */
+/* Data of the handlers for this request; NULL for the next request. */
 void  conn_set_data(Conn *c, void *data);
 void *conn_data(const Conn *c);
 

@@ -3,7 +3,7 @@
  *
  *     end of a reply -> text of the manifest -> queue -> reprise-<time>-<id>-<choice>.json, mode 0600
  *
- * A file appears under its name when it is whole. Of the files with such names the newest `keep` stay. A manifest that
+ * A file appears under its name when it is whole. Only the newest `keep` files with such names stay. A manifest that
  * has no room in the queue, or cannot be written, is lost: the log and the metrics say so, and the reply is not
  * disturbed. */
 #ifndef SERVER_JOBS_MANIFESTS_H

@@ -122,8 +122,8 @@ static void keep_tail(Model *m, Choice *c, int32_t token) {
     c->n_last = text.len;
 }
 
-/* The first of the stop strings that end in the last token. Those before it may be of the reasoning, which they do not
- * end. */
+/* The first of the stop strings that end in the last token. Earlier ones may be in the reasoning, which stop strings do
+ * not end. */
 static const char *stop_of(const Choice *c) {
     const ApiRequest *r     = &c->job->request;
     const char       *first = NULL, *found = NULL;

@@ -76,7 +76,7 @@ struct Model {
     ModelManifest  *manifest; /* or NULL */
     int32_t         n_ctx;
     time_t          created;
-    /* Of the worker alone: */
+    /* Used by the worker alone: */
     Choice **live; /* that the engine has */
     size_t   n_live, room;
     int      failed_steps;

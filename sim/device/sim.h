@@ -131,8 +131,8 @@ unsigned sim_fails_left(void); /* requested failures that have not happened yet 
 void sim_fault(unsigned nth_kernel, cudaError_t with);
 
 /* The nth run from now of a kernel whose name contains `kernel` (NULL: any) does not end until sim_release. Nothing
- * after it in its stream is executed, and queries answer cudaErrorNotReady. What would wait for it for ever on a real
- * device (synchronising, freeing memory) ends the process with status 99; what returns at once does here too. */
+ * after it in its stream is executed, and queries answer cudaErrorNotReady. Calls that would wait for ever on a real
+ * device (synchronising, freeing memory) end the process with status 99; other calls return at once, as on a device. */
 void     sim_hang(const char *kernel, unsigned nth);
 unsigned sim_hanging(void); /* streams with a kernel that does not end */
 void     sim_release(void); /* these kernels run now, when their streams go on; a hang to come is cancelled */

@@ -132,7 +132,7 @@ static RpStatus choose(TplRun *r, const TplCall *call, TplValue *out) {
     return RP_OK;
 }
 
-/* What sort, unique, min and max compare: strings without regard to case, unless they are told to. */
+/* The key that sort, unique, min and max compare: strings without regard to case, unless case_sensitive is set. */
 static RpStatus sort_key(TplRun *r, const TplValue *item, const TplValue *attribute, bool case_sensitive,
                          TplValue *out) {
     *out = *item;

@@ -1,4 +1,4 @@
-/* Filters of texts. What is no string is its str(). */
+/* Filters of texts. Values that are no strings are converted by str(). */
 #include "template/lines.h"
 #include "template/run.h"
 

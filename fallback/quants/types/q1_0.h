@@ -83,7 +83,7 @@ INLINE __m256i sums_q1_0(const char *const *p, const Header *header, int j, int 
 ROW_SCALES(Q1_0, q1_0)
 enum { LEFT_q1_0 = 1 };
 
-/* 2 or 0. Of each word, the first 16 bits are in a and the others in b. */
+/* Quants are 2 or 0. The low 16 bits of each word go to a, the high ones to b. */
 INLINE void load_q1_0(const char *p, int n_subs, Kstep *s) {
     const BlockQ1_0 *b  = (const BlockQ1_0 *)(const void *)p;
     const __m128i    of = _mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15);

@@ -70,7 +70,7 @@ struct KvRows {
      * and their weights are 0. */
     __device__ int  near(int i) const { return min(max(i, from), end - 1); }
     __device__ bool has_all(int first, int n) const { return first >= from && first + n <= end; }
-    /* What is added to positions of the run of 32 with position `first`, to have rows of the cache (KvBlocks). */
+    /* Offset from the positions of the run of 32 with position `first` to rows of the cache (KvBlocks). */
     __device__ static constexpr int shift(int) { return 0; }
     /* q8_0: whether the quants of a block are rotated (attention_q8_0.cuh). */
     __device__ bool rotates(int block) const { return aligned && ((uintptr_t)base & 2) == (block % 2 == 0 ? 0 : 2); }
@@ -85,7 +85,7 @@ struct KvBlocks : KvRows {
     unsigned              runs;   /* of 32 positions in a block */
     unsigned              magic;  /* ceil(2^32 / runs); 0 for one run */
 
-    /* Of a run without positions that may be read: that of a neighbour. Exact for positions below 2^30. */
+    /* A run without readable positions gets the offset of a neighbour. Exact for positions below 2^30. */
     __device__ int shift(int first) const {
         const unsigned run = (unsigned)near(first) / 32, i = magic != 0 ? __umulhi(run, magic) : run;
         const int      block = min(max(blocks[i], 0), last);

@@ -16,7 +16,7 @@
 
 namespace {
 
-/* Up to this number of tokens each has thread blocks of its own: they are likely of as many sequences. */
+/* With up to this number of tokens each has its own thread blocks: most are of different sequences. */
 enum { MOST_SEQUENCES = 16 };
 
 struct BlockTable {
