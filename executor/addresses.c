@@ -16,7 +16,7 @@
  *      64     16  ..  1 token   has args; uses states of the same name, and the arena if it is large enough
  *
  * So all lengths read and write the same KV caches. Only one of these executors runs at a time. States that the owner
- * lacks, such as the cache of a layer for multi-token prediction, are those of the executor that was shared with. */
+ * lacks, such as the cache of an MTP layer, come from the executor given as RpExecutorOptions.share. */
 
 int rp_executor_find_state(const ExecPlan *plan, const TensorNode *node) {
     for (int i = 0; i < plan->n_states; i++)

@@ -125,12 +125,13 @@ RP_NODISCARD static inline RpStatus rp_executor_step(RpExecutor *e, const StepPa
 /* A whole run in which functions of the caller run. */
 RP_NODISCARD RpStatus rp_executor_step_with_calls(RpExecutor *e, StepBody *body, void *arg);
 
-/* Before such a function: while the step is traced, calls of the library in it are not, as no node has them. Returns
- * what rp_trace_mute gets behind it. */
+/* Call it before such a function: calls of the library within the function are not traced, because they belong to no
+ * node. Returns the value for rp_trace_mute after the function. */
 bool rp_traced_call(const RpExecutor *e);
 
-/* For backends whose host sees the nodes of a step, with e->nodes: node i starts; the node that runs has ended with
- * this status; that, and if it is RP_OK, the next one starts unless the step ends. NULL: nothing is traced. */
+/* For backends whose host sees the nodes of a step, with e->nodes: node i starts; the running node has ended with this
+ * status; the running node has ended and, if RP_OK, the next one starts unless the step ends. NULL: nothing is
+ * traced. */
 void rp_traced_start(TracedNodes *t, int i);
 void rp_traced_end(TracedNodes *t, RpStatus st);
 void rp_traced_next(TracedNodes *t, RpStatus st);

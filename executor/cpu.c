@@ -105,7 +105,7 @@ static RpKernelCtx ctx_of(const CpuExecutor *c, int ith, int nth) {
                          .local  = c->scratch + c->shared_bytes + c->local_bytes * (size_t)ith};
 }
 
-/* The arena is a tensor: whoever has a result as a tensor of its own keeps it alive (rp_executor_tensor). */
+/* The arena is a reference-counted tensor: a result that rp_executor_tensor has returned keeps it alive. */
 static RpStatus open_arena(RpExecutor *e) {
     const size_t  bytes   = e->plan->memory.arena;
     const int64_t words[] = {(int64_t)(bytes / sizeof(float)) + 1, 1, 1, 1};

@@ -30,12 +30,12 @@ RP_NODISCARD RpStatus rp_adapter_sum_base(const RpModel *m, uint64_t **out);
 void rp_adapter_put_base(GgufWriter *w, const RpModel *m, const uint64_t *sums);
 
 /* Fails if the model is not the base of the adapter: RP_E_FORMAT or RP_E_SHAPE names a tensor by which they differ.
- * With `sums` of the model also types and data must be the same, else RP_E_ARG. RP_OK for an adapter that does not
- * say. */
+ * With `sums` of the model also types and data must be the same, else RP_E_ARG. RP_OK for an adapter that does not name
+ * its base. */
 RP_NODISCARD RpStatus rp_adapter_compare_base(const RpModel *m, const RpGgufFile *adapter, const uint64_t *sums);
 
-/* The first vector of the model that has other values than that of the adapter's base; NULL: none, or it does not say.
- * Quantisation leaves vectors (norms, biases) as they are, in f32, so they tell models of one shape apart. */
+/* The first vector of the model whose values differ from the adapter's base; NULL: there is none, or the adapter does
+ * not name its base. Quantisation keeps vectors (norms, biases) in f32, so they distinguish models of one shape. */
 const RpGgufTensor *rp_adapter_other_vector(const RpModel *m, const RpGgufFile *adapter);
 
 void rp_model_free_adapters(RpModel *m);

@@ -7,8 +7,8 @@
  *     train.base.checksums  u64 [n]       XXH64 of the data
  *
  * A resume needs the very same base. An adapter may be applied to another quantisation of it, so names and shapes alone
- * must agree then, and vectors that differ give a warning. Adapters of other programs have no such keys, and fit what
- * their matrices fit. */
+ * must agree then, and vectors that differ give a warning. Adapters of other programs have no such keys; only the
+ * shapes of their matrices are checked. */
 #include "model/adapter.h"
 
 #include "base/xxh64.h"

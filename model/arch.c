@@ -75,7 +75,8 @@ static ArchOutput output_of(Builder *b, TensorNode *x, TensorNode *embd) {
         .w = m->output == m->token_embd ? embd : rp_arch_weight(b, m->output), .x = x, .scale = m->config.logit_scale};
 }
 
-/* From the tokens to the last product, for those that `rows` names; NULL: all. */
+/* Builds the graph from the tokens to the last product, which is computed for the tokens that `rows` names; NULL:
+ * all. */
 static ArchOutput decoder(Builder *b, TensorNode *tokens, TensorNode *rows) {
     const RpModel *m    = b->m;
     TensorNode    *embd = rp_arch_weight(b, m->token_embd);

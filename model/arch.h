@@ -25,7 +25,7 @@ typedef struct ArchTraining {
     ArchParam *params; /* room for as many as the file has tensors */
     int        n_params;
     RpDtype    compute; /* RP_BF16: products read a copy of the weights in bf16; else RP_F32 */
-    /* Only these are trained, and weights are those of the file. NULL: all weights are trained. */
+    /* The pairs that are trained, while weights are those of the file. NULL: all weights are trained. */
     const AdapterPair *pairs;
     int                n_pairs;
     ArchRouter        *routers; /* [n_layer], zeroed */
@@ -38,9 +38,9 @@ typedef struct ArchProduct {
     TensorNode         *x, *ids; /* ids: NULL without experts */
 } ArchProduct;
 
-/* Filled in while a graph is built, which has the sources of the products as outputs. */
+/* Filled in while a graph is built whose outputs are the sources of the products. */
 typedef struct ArchProducts {
-    ArchProduct *list; /* [room], of the caller: as many as there are tensors and parts of tensors */
+    ArchProduct *list; /* [room], owned by the caller: at least the number of tensors and parts of tensors */
     int          n, room;
 } ArchProducts;
 
@@ -202,7 +202,8 @@ TensorNode *rp_arch_ssm(Builder *b, TensorNode *x, const LayerWeights *l);
 TensorNode *rp_arch_attention_mla(Builder *b, TensorNode *x, const LayerWeights *l);
 TensorNode *rp_arch_feed_forward(Builder *b, TensorNode *x, const LayerWeights *l);
 
-/* Without the shared ones. The router reads `routed`, which is x but for experts beside a dense feed-forward. */
+/* The experts without the shared ones. The router reads `routed`, which is x unless experts run beside a dense
+ * feed-forward. */
 TensorNode *rp_arch_experts(Builder *b, TensorNode *x, TensorNode *routed, const LayerWeights *l);
 
 /* Both, from x before any norm. */

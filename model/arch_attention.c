@@ -77,7 +77,7 @@ static TensorNode *of_sequences(Builder *b, TensorNode *x, int64_t n) {
     return rp_permute(b->g, rp_reshape(b->g, x, b->kind.head_dim, n, b->n_tok / n_seq, n_seq), 0, 2, 1, 3);
 }
 
-/* The same where whole sequences are trained. A window that is at least as long as they are limits nothing. */
+/* The same for training on whole sequences. A window at least as long as the sequences has no effect. */
 static TensorNode *attend_sequences(Builder *b, TensorNode *q, TensorNode *k, TensorNode *v, const LayerWeights *l) {
     const ModelConfig      *c      = &b->m->config;
     const int32_t           window = b->kind.window < b->n_tok / b->training->n_seq ? b->kind.window : 0;
@@ -108,8 +108,8 @@ static TensorNode *gated_query(Builder *b, TensorNode *x, const LayerWeights *l,
     return rp_arch_rotated(b, q, "q");
 }
 
-/* In the step of one token the product is computed again, as a node of its own: one kernel then has queries, keys and
- * values (pass qkv). */
+/* In a step of one token the product is computed a second time by another node, so that one kernel can compute queries,
+ * keys and values (pass qkv). */
 static TensorNode *again(Builder *b, TensorNode *product) {
     const bool plain = strcmp(rp_node_op_name(product), "mul_mat") == 0;
     if (!plain || b->n_tok > 1 || b->training != NULL || b->products != NULL) return product;
@@ -194,8 +194,8 @@ static TensorNode *attend_latent(Builder *b, TensorNode *q_latent, TensorNode *q
     return rp_mul_mat_bound(g, rp_transpose(g, latents), probs, b->pos, RP_BOUND_INNER);
 }
 
-/* The same where whole sequences are trained, with a mask instead of positions:
- * -> [kv_lora, t / n_seq, n_head, n_seq]. */
+/* The same for training on whole sequences, with a mask instead of positions: -> [kv_lora, t / n_seq, n_head,
+ * n_seq]. */
 static TensorNode *attend_latent_sequences(Builder *b, TensorNode *q_latent, TensorNode *q_rope, TensorNode *latent,
                                            TensorNode *k_rope) {
     const ModelConfig    *c     = &b->m->config;

@@ -4,7 +4,7 @@
  *     heads    = gated delta rule of q, k, v, alpha, beta       [dim, n_head, t]
  *     y        = wo (norm(heads) * silu(wz x))
  *
- * The layer has no cache. Its state is what the convolution has seen last, "window.<layer>", and a matrix for each
+ * The layer has no cache. Its state is the last inputs of the convolution, "window.<layer>", and a matrix for each
  * head, "delta.<layer>". Both have a row for each of n_states slots; the input "slots" says which row is read before
  * the first token, and where the state after each token goes (I4). */
 #include "model/arch.h"

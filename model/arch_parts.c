@@ -1,4 +1,4 @@
-/* Parts of which the builders make layers: weights as nodes, names, norms and caches. */
+/* Parts that the builders of layers use: weights as nodes, names, norms and caches. */
 #include "model/arch.h"
 
 #include <stdio.h>

@@ -11,8 +11,8 @@
  *     b, c, v    = the thirds of in_proj x                           [n_embd, t] each
  *     y          = out_proj (c * convolution over tokens of (b * v))
  *
- * The layers have no cache. Their states are what the convolution has seen last, "window.<layer>", and with Mamba-2
- * the state of each channel, "ssm.<layer>", with a row for each of n_states slots (slots.h). */
+ * The layers have no cache. Their states are the last inputs of the convolution, "window.<layer>", and with Mamba-2 the
+ * state of each channel, "ssm.<layer>", with a row for each of n_states slots (slots.h). */
 #include "model/arch.h"
 
 /* x, b and c of each token, convolved, as one column. */

@@ -56,7 +56,7 @@ void exchange_refuse(Conn *c, const ApiError *error);
 /* Takes the output of all jobs that have some. */
 void exchange_flush(App *a);
 
-/* Pings of streams, and errors of jobs that have no more time. Called every TICK_MS (server.c). */
+/* Sends pings on streams, and errors for jobs whose time is over. Called every TICK_MS (server.c). */
 void exchange_tick(App *a);
 
 HttpHandlers exchange_handlers(void);

@@ -51,7 +51,7 @@ static RpStatus repoint(void *user, const RpKernelLaunch *l) {
         .sharedMemBytes = l->shared_bytes,
         .kernelParams   = l->arguments
     };
-    /* The kernel may not have been launched yet: a specialised one had its place. */
+    /* The shipped kernel may not have been loaded yet, because a specialised one was launched instead. */
     RP_TRY(rp_cuda_check(r->c->device, rp_cuda_allow_shared(l->function, l->shared_bytes), "shared memory of a node"));
     RP_TRY(rp_cuda_check(r->c->device, cudaGraphExecKernelNodeSetParams(r->c->exec, n->node, &p),
                          "new addresses of a node"));

@@ -3,7 +3,7 @@
  *
  *     eager    each run walks the plan and launches every kernel
  *     replay   each run launches one captured graph:   inputs -> step 0 -> ... -> step n-1 -> outputs
- *     loop     a plan that samples its tokens: one launch per reply, of a second graph
+ *     loop     a plan that samples its tokens: one launch per 128 tokens of a reply, of a second graph
  *              while (condition) { step 0 -> ... -> step n-1 -> loop_end }
  *
  * A third graph has the steps before the sampler, for tokens whose mask the host makes meanwhile (held.c).
@@ -243,12 +243,12 @@ RP_NODISCARD RpStatus rp_cuda_mark_step(const CudaExecutor *c, int32_t n_done, b
  * step of the plan that did not end. */
 RP_NODISCARD RpStatus rp_cuda_wait(CudaDevice *d, const char *what);
 RP_NODISCARD RpStatus rp_cuda_wait_steps(CudaExecutor *c, const char *what);
-/* The same after a failure `st` of the calls too: work enqueued before it must not run on while the memory is used
- * again. The failure and its text stay, unless the run was given up. */
+/* The same, also after a failure `st` of the calls: work that was enqueued before must not run while the memory is
+ * reused. The failure and its text are kept, unless the watchdog has given the run up. */
 RP_NODISCARD RpStatus rp_cuda_wait_after(CudaExecutor *c, RpStatus st, const char *what);
 
-/* For hosts that wait for something else than the stream: begins to wait; true if there was no new mark for the limit;
- * the failure then. */
+/* For hosts that poll something other than the stream: begins to wait; true if there was no new mark within the limit;
+ * the failure of that case. */
 CudaWatch             rp_cuda_watch(const CudaDevice *d);
 bool                  rp_cuda_is_over(const CudaDevice *d, CudaWatch *w);
 RP_NODISCARD RpStatus rp_cuda_no_end(CudaExecutor *c);

@@ -38,8 +38,8 @@ RpStatus rp_cuda_enqueue_outputs(CudaExecutor *c) {
     return RP_OK;
 }
 
-/* With a watchdog the host waits after each EAGER_AHEAD steps: behind a kernel that does not end, the driver takes
- * about a thousand launches and then blocks. */
+/* With a watchdog the host waits after each EAGER_AHEAD steps: while a kernel does not end, the driver accepts about a
+ * thousand more launches and then blocks. */
 enum { EAGER_AHEAD = 128 };
 
 typedef struct EagerWalk {

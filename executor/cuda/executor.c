@@ -321,7 +321,7 @@ static RpStatus load(void *user, const RpKernelLaunch *l) {
     struct cudaFuncAttributes a;
     if (l->enqueue == NULL && l->waits) return load_waiting(c, l->function, l->name);
     if (l->enqueue == NULL) return rp_cuda_check(d, cudaFuncGetAttributes(&a, l->function), "loading of a kernel");
-    /* Only the library knows what it loads, so the product is run once, over an arena of zeros. */
+    /* The library chooses the kernels that it loads, so the product is run once, over an arena of zeros. */
     const RpStatus st = l->enqueue(l->arg, d->stream);
     RP_TRY(rp_cuda_check(d, cudaStreamSynchronize(d->stream), l->name));
     return st;

@@ -32,7 +32,7 @@ typedef struct CudaCode {
     bool               complete; /* includes no files, whatever its comments look like */
 } CudaCode;
 
-/* The target of a compilation: code of this architecture, or PTX that the driver translates for a newer device. */
+/* The target of a compilation: a cubin for this architecture, or PTX that the driver translates for a newer device. */
 typedef struct CudaTarget {
     int  architecture; /* 10 * major + minor */
     bool is_virtual;   /* compute_XX instead of sm_XX: there is no cubin */

@@ -107,7 +107,7 @@ template <int SIZE> struct PrefillBlock {
         compute<true>(rows, tile, end);
     }
 
-    /* A split. Where a result is not finite it is computed again with care. Ends with a barrier. */
+    /* A split. If a result is not finite, all are computed again with care for infinities. Ends with a barrier. */
     __device__ void compute_split(PrefillRows<SIZE> *rows, const Range &range, int split, int split_tiles) const {
         const int tile = max(range.first_tile, split * split_tiles),
                   end  = min(range.end_tile, (split + 1) * split_tiles);

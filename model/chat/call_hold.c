@@ -85,7 +85,7 @@ static RpStatus begin(CallHold *h, MarkId by, const char *text, size_t n) {
     return only_frees(st) ? RP_OK : st;
 }
 
-/* Calls have opened in this token: what it has behind the mark is part of them. */
+/* Calls have opened in this token: its text after the mark is part of them. */
 static RpStatus begin_behind_mark(CallHold *h, int32_t token) {
     const RpReplyParser *p      = h->parser;
     const uint64_t       behind = p->n_bytes - p->opened_at;
@@ -113,7 +113,7 @@ static RpStatus begin_bare(CallHold *h) {
     return names_a_tool(h) ? begin(h, N_MARKS, p->raw.p + p->call_at, p->raw.n - p->call_at) : RP_OK;
 }
 
-/* The mask of the next token. Without a token that may come the call is free. */
+/* Sets the mask of the next token. If no token is allowed, the call becomes free. */
 static RpStatus set_mask(CallHold *h) {
     const CallGrammar *g   = h->now;
     uint32_t           any = 0;

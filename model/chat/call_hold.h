@@ -4,7 +4,8 @@
  *     free, no mask  -> opening mark -> matcher, a mask for each token -> end of the block -> free
  *     bare JSON      -> {"name": "f" -> the same, once f is one of the tools
  *
- * A call that the grammar does not take stays free: text behind the mark in the same token, or a limit of grammars. */
+ * A call stays free if the grammar does not accept the text after the mark in the same token, or beyond a limit of
+ * grammars. */
 #ifndef MODEL_CHAT_CALL_HOLD_H
 #define MODEL_CHAT_CALL_HOLD_H
 

@@ -16,7 +16,8 @@ static bool on_prefill(int64_t done, int64_t total, void *user) {
     return r->o.prefill_progress == NULL || r->o.prefill_progress(done, total, r->o.user);
 }
 
-/* Rewinds to what the session has of the prompt, or to the last position before it that it can go back to. */
+/* Rewinds to the end of the common prefix of session and prompt, or to the last position before it that can be rewound
+ * to. */
 static RpStatus rewind_to_common(Chat *c) {
     const RpTokenList *held = c->reply.o.context;
     size_t             keep = c->reply.n_common;

@@ -1,5 +1,5 @@
-/* chat_reply.h - a reply of a chat, whatever computes its tokens: its prompt, its parser, what holds it, its stop
- * strings and its budget of reasoning.
+/* chat_reply.h - a reply of a chat, in a session or an engine: its prompt, its parser, its grammar, its stop strings
+ * and its budget of reasoning.
  *
  *     rp_chat_reply_open -> force (before each token), token (after it) -> rp_chat_reply_finish */
 #ifndef MODEL_CHAT_CHAT_REPLY_H

@@ -1,6 +1,6 @@
-/* Chat templates: the text that each puts around the messages, with a mask of what is template and what is
- * message. The templates in model files are Jinja programs. They are not run but recognised by the marks that
- * they contain; the formats below are those of the models. */
+/* Chat formats for files without a template: the text that each puts around the messages, with a mask that tells
+ * template from message. Templates of model files are Jinja programs, which template.c runs. rp_chat_detect does not
+ * run a template, but recognises its format by the marks that it contains. */
 #include "reprise/tokenizer.h"
 
 #include "base/argument.h"

@@ -244,7 +244,7 @@ static bool is_type(const Frame *f, const JsonNode *schema, const char *type) {
     return rp_json_is(f->j, rp_json_get(f->j, schema, "type"), type);
 }
 
-/* A value as models write it in calls of Python and Gemma. What has no spelling of its own there is JSON. */
+/* A value as models write it in calls of Python and Gemma. Values without a special spelling there are JSON. */
 static void native_value(Frame *f, const Members *ms, const Member *m, int depth) {
     const bool      gemma = f->parser->format->syntax == SYNTAX_GEMMA;
     const JsonNode *items = rp_json_get(f->j, m->schema, "items");

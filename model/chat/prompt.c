@@ -126,7 +126,7 @@ static size_t end_of_call(const Prompt *p, size_t from, const char *mark) {
 
 static bool begins(const char *text, const char *with) { return strncmp(text, with, strlen(with)) == 0; }
 
-/* Where the template wrote a call. The model must have written the same marks around it. */
+/* Finds where the template wrote a call. The model must have written the same marks around it. */
 static bool locate(const Prompt *p, Replay *r, size_t from) {
     const char *open = p->format->marks[MARK_CALL], *close = p->format->marks[MARK_CALL_END];
     char        core[MARKER_BYTES];
@@ -152,7 +152,7 @@ static bool locate(const Prompt *p, Replay *r, size_t from) {
     return close == NULL || (r->n >= n && begins(r->text + r->n - n, close));
 }
 
-/* Which calls are found in the text; the others are no longer replayed. True: all are. */
+/* Finds the calls in the text; those that are not found are no longer replayed. True: all were found. */
 static bool locate_all(Prompt *p) {
     size_t at  = 0;
     bool   all = true;
@@ -297,7 +297,7 @@ static RpStatus rewrite(Prompt *p, const Json *j, Describe *d) {
     return st;
 }
 
-/* In the message of the system; if the template refuses that, or drops it, in the first of the user. */
+/* Puts the description into the system message; if the template refuses or drops that, into the first user message. */
 static RpStatus render_rewritten(Prompt *p, const RpChatRequest *r, const Json *j, Describe *d) {
     bool     described = false;
     RpStatus st;

@@ -33,7 +33,7 @@ static RpStatus read_weights(const ConfigReader *r, ExpertConfig *e) {
     return rp_config_f32(r, "expert_weights_scale", &e->scale);
 }
 
-/* Files of GLM-4.7 Flash, of architecture deepseek2, do not say how they choose. */
+/* Files of GLM-4.7 Flash, of architecture deepseek2, do not name the function that experts are chosen by. */
 static RpStatus is_glm_flash(const ConfigReader *r, const ModelConfig *c, bool *is) {
     const RpGgufValue *tokens  = rp_gguf_find(r->file, "tokenizer.ggml.tokens");
     uint32_t           n_vocab = tokens != NULL ? (uint32_t)tokens->n : 0;

@@ -1,6 +1,6 @@
-/* An importance matrix: for each product of a layer with a weight matrix, and that of the output matrix, the sums of
- * the squares of what each column of the weight is multiplied with, over all tokens of a text. The file has the format
- * of llama.cpp's llama-imatrix:
+/* An importance matrix. For each weight matrix of a layer, and for the output matrix, it has the sums of the squares of
+ * the activations that each column is multiplied with, over all tokens of a text. The file has the format of
+ * llama.cpp's llama-imatrix:
  *
  *     values     general.type "imatrix", imatrix.datasets, imatrix.chunk_count, imatrix.chunk_size
  *     tensors    NAME.in_sum2 f32 [columns, matrices] and NAME.counts f32 [1, matrices] for each weight NAME, in the

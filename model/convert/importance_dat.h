@@ -10,8 +10,8 @@
 /* Whether the regular file `path` begins otherwise than GGUF does. */
 bool rp_importance_is_dat(const char *path);
 
-/* Reads such a file and gives what it says as GGUF: NAME.in_sum2 [values], NAME.counts [1]. The caller frees *gguf.
- * RP_E_IO, RP_E_NOMEM; RP_E_FORMAT, with the entry and its position, for a file that is cut off or damaged. */
+/* Reads such a file and converts it to GGUF: NAME.in_sum2 [values], NAME.counts [1]. The caller frees *gguf. RP_E_IO,
+ * RP_E_NOMEM; RP_E_FORMAT, with the entry and its position, for a file that is cut off or damaged. */
 RP_NODISCARD RpStatus rp_importance_read_dat(const char *path, char **gguf, size_t *bytes);
 
 #endif

@@ -1,4 +1,4 @@
-/* The parts of the graph that encoders have: what is added to the embeddings of tokens, and attention to all tokens.
+/* The parts of the graph that only encoders have: embeddings of types and positions, and attention to all tokens.
  *
  *     x = norm(token_embd[token] + token_types[type] + position_embd[position])
  *     a layer of BERT:  x = norm(x + attention(x));  x = norm(x + feed_forward(x))

@@ -69,7 +69,7 @@ static RpStatus check_dimensions(const RpEmbedder *e) {
     return rp_fail(RP_E_ARG, "%d dimensions: must be from 0 to %d", n, e->n_head_out);
 }
 
-/* What a classification head reads: the mean or the first token in encoders, the last token in decoders. */
+/* The pooling before a classification head: the mean or the first token in encoders, the last token in decoders. */
 static RpPooling row_of(const ModelConfig *c, RpPooling pooling) {
     if (pooling != RP_POOLING_RANK) return pooling;
     if (c->pooling_of_rank == RP_POOLING_MEAN || c->pooling_of_rank == RP_POOLING_LAST ||

@@ -1,4 +1,4 @@
-/* What happens to a pooled vector: dense layers, the classification head, and the norm of the result. */
+/* The graph behind pooling: dense layers, the classification head, and the norm of the result. */
 #include "model/arch.h"
 #include "model/embed/embedder.h"
 

@@ -3,8 +3,9 @@
  *     round 0   the last token of the text, and the hidden state of the model that predicted it
  *     round j   the guess of round j - 1, and the hidden state of the assistant behind it
  *
- * All columns of a request have the position of its last token, and attend to the positions before it: the model runs
- * that token with the guesses. The assistant stores nothing, so that wrong guesses leave nothing behind. */
+ * All columns of a request have the position of its last token, which the model has not run yet: it runs that token
+ * together with the guesses. They attend to the positions before it. The assistant stores nothing, so that wrong
+ * guesses leave nothing behind. */
 #include "model/engine/drafter.h"
 
 #include "base/clock.h"
@@ -40,7 +41,7 @@ static void put_column(const Drafter *d, const Runner *r, int32_t i, const Draft
     rp_engine_put_blocks(r, job->row, job->blocks, job->windows, job->first_window, job->n_blocks);
 }
 
-/* A guess for each request that wants more of them than there were rounds. */
+/* Adds a guess for each request that wants more guesses than there were rounds. */
 static RpStatus run_round(Drafter *d, DraftJob *jobs, int n, int32_t round) {
     const size_t n_embd = (size_t)d->n_embd, n_vocab = (size_t)rp_model_info(d->model)->n_vocab;
     DraftJob    *of[MAX_SEQ];

@@ -6,12 +6,11 @@
  *     "A man" - " a plan" - " a canal"          block = find(find(ROOT, "A man"), " a plan")
  *                        \ " a boat"
  *
- * A published block without readers is kept until a block is needed and none is free. The one that was used the longest
- * time ago is then dropped. A path is used from its end to its root, so that no block is dropped before those behind
- * it.
+ * A published block without readers is kept until a block is needed and none is free. Then the least recently used one
+ * is dropped. The use of a path is recorded from its end to its root, so that no block is dropped before its children.
  *
- * With recurrent layers a published block may have the number of a state, that after its last token (states.h). In
- * models with a window it may have the number of a window block, with the same positions (windows.h). */
+ * With recurrent layers a published block may refer to a state, the one after its last token (states.h). In models with
+ * a window it may refer to a window block of the same positions (windows.h). */
 #ifndef MODEL_ENGINE_BLOCKS_H
 #define MODEL_ENGINE_BLOCKS_H
 
@@ -39,7 +38,7 @@ typedef struct Blocks {
     int32_t *free;    /* [n_free]: blocks that are neither read nor published, the next one last */
     int32_t  n, size, n_buckets, n_free, n_kept; /* kept: published, without readers */
     uint64_t clock, evicted;
-    /* They take back the state and the window block of a block that is dropped. NULL: no block has any. */
+    /* Called for the state and the window block of a block that is dropped. NULL: no block has any. */
     void (*drop_state)(void *states, int32_t state);
     void (*drop_window)(void *windows, int32_t window);
     void *states, *windows;
@@ -49,7 +48,7 @@ typedef struct Blocks {
 RP_NODISCARD RpStatus rp_blocks_init(Blocks *b, int32_t n, int32_t size);
 void                  rp_blocks_free(Blocks *b);
 
-/* A block with one reader, whose contents mean nothing; BLOCK_NONE: all blocks have readers. */
+/* Allocates a block with one reader and undefined contents; BLOCK_NONE: all blocks have readers. */
 int32_t rp_blocks_take(Blocks *b);
 
 /* Blocks that rp_blocks_take can give. */

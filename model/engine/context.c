@@ -32,8 +32,8 @@ static RpStatus new_path(const RpEngine *e, Path *out) {
     return RP_OK;
 }
 
-/* The first block of the last ones of a path of n whose window blocks are there, with no gap: more than the window at
- * its end, so that a text may part from this one before it. 0 without windows. */
+/* The first block of the longest run at the end of a path of n blocks whose window blocks are all there. The run may be
+ * longer than the window, so that a text can also diverge before the end. 0 without windows. */
 static int32_t first_window(const RpEngine *e, const Path *path, int32_t n) {
     if (e->windows.n == 0) return 0;
     while (n > 0 && path->windows[n - 1] != WINDOW_NONE) n--;
@@ -68,8 +68,8 @@ typedef struct Restored {
     int32_t slot;       /* for the recurrent states; STATE_NONE: they are not needed */
 } Restored;
 
-/* Recurrent layers can begin only behind their last token, where a block must end; layers with a window only where the
- * file has the window before. */
+/* Recurrent layers can begin only after their last token, which must end a block. Layers with a window can begin only
+ * where the file has the window before. */
 static int32_t blocks_wanted(const RpEngine *e, const ContextFile *f) {
     const int32_t n = f->n / e->o.block;
     if (e->states.n > 0 && f->n % e->o.block != 0) return 0;
@@ -86,7 +86,7 @@ static int32_t found_window(const RpEngine *e, const Restored *r, int32_t i) {
     return i < r->n_found ? e->blocks.all[r->path.blocks[i]].window : WINDOW_NONE;
 }
 
-/* Begins to read the window blocks that are there, or ends to. Others would take them. */
+/* Begins or ends reading the existing window blocks, so that no other request takes them. */
 static void hold_found_windows(RpEngine *e, const Restored *r, bool hold) {
     for (int32_t i = r->first; i < r->n_found; i++) {
         const int32_t window = found_window(e, r, i);
@@ -98,8 +98,8 @@ static void hold_found_windows(RpEngine *e, const Restored *r, bool hold) {
     }
 }
 
-/* Window blocks where the path has none: for the window at its end, and as far as some are free for what the file has
- * before. */
+/* Allocates window blocks where the path has none: for the window at its end, and, while some are free, for the earlier
+ * positions of the file. */
 static RpStatus take_windows(RpEngine *e, const ContextFile *f, Restored *r) {
     const int32_t least = (f->window_from + e->o.block - 1) / e->o.block;
     if (e->windows.n == 0) return RP_OK;

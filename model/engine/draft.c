@@ -85,7 +85,7 @@ static RpStatus add(Drafter *d, Batch *b, DraftJob *job, int32_t pos, bool outpu
     return b->n == d->runners[d->n_runners - 1].o.n_tok ? run(d, b) : RP_OK;
 }
 
-/* The first position that the cache does not have, at most that of the last token, whose logits are needed. */
+/* The first position that the cache lacks; at most the position of the last token, whose logits are needed. */
 static int32_t first_unseen(const Drafter *d, const DraftJob *job) {
     const int32_t *had = tokens_of_row(d, job->row);
     int32_t        n   = d->n_past[job->row];

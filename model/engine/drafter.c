@@ -1,4 +1,4 @@
-/* Opens and closes what guesses tokens (drafter.h): runners of a draft model, of an MTP layer or of an assistant. */
+/* Opens and closes drafters (drafter.h): runners of a draft model, of an MTP layer or of an assistant. */
 #include "model/engine/drafter.h"
 
 #include <stdlib.h>
@@ -6,8 +6,8 @@
 
 /* ---- opening ---- */
 
-/* Vocabularies are padded differently in models of one family: what both have must be the same. Without a tokenizer
- * this is not known; guesses of another vocabulary are wrong, and do no harm. */
+/* Models of one family pad their vocabularies differently, so only the tokens that both have must be equal. Without a
+ * tokenizer this cannot be checked; guesses of another vocabulary are wrong, but change no reply. */
 static RpStatus check_vocabulary(const RpModel *target, const RpModel *draft, int32_t *n) {
     const RpTokenizer *a = rp_model_tokenizer(target), *b = rp_model_tokenizer(draft);
     const int32_t      n_a = rp_model_info(target)->n_vocab, n_b = rp_model_info(draft)->n_vocab;

@@ -11,10 +11,10 @@
  *     round j   the guesses of round j - 1
  *
  * Column q of an MTP layer has token q and the hidden state that predicted it, of position q - 1: of the model for the
- * tokens of the text, of the layer itself for guesses. rp_drafter_put takes those of the model after each step, also of
- * prompts. They wait until there are MTP_WAITING, or until the next guess. So a layer that does not guess runs rarely.
- * A request that begins with tokens of the cache has no hidden states of them. Its first column is then that behind
- * them, and the cache of its row begins there, unless the row still has the same text. */
+ * tokens of the text, of the layer itself for guesses. rp_drafter_put takes the states of the model after each step,
+ * also of prompts. They are buffered until there are MTP_WAITING, or until the next guess. So a layer that does not
+ * guess runs rarely. A request that begins with cached tokens has no hidden states of them. Its first column is then
+ * the one after them, and the cache of its row begins there, unless the row still has the same text. */
 #ifndef MODEL_ENGINE_DRAFTER_H
 #define MODEL_ENGINE_DRAFTER_H
 

@@ -112,12 +112,12 @@ static RpStatus plan_runners(RpEngine *e) {
     return rp_drafter_plan(&e->drafter, &me, e->passes);
 }
 
-/* RpExecutorOptions.repack of the engine: a session of one request copies less by itself. */
+/* RpExecutorOptions.repack of the engine: the default for a single request copies fewer types. */
 static const char *repack_of(const RpEngineOptions *o) {
     return rp_runner_repack(o->repack, o->n_seq > 1 ? "auto" : "codebook");
 }
 
-/* The owners of executors make the copies: the longest runner, and that of a drafter with an executor of its own. */
+/* The owners of executors make the copies: the longest runner, and the runner of a drafter that does not share. */
 static size_t most_repacked(const RpEngine *e, const RpEngineOptions *o) {
     const char     *choice = repack_of(o);
     const ExecPlan *plan   = e->runners[e->n_runners - 1].plan;

@@ -2,11 +2,11 @@
  *
  *     rp_engine_add -> waiting requests -> schedule.c: which tokens a step runs -> step.c: runs them, samples -> events
  *
- * A request is its prompt and the tokens that were sampled so far. `n_done` of them have been run. One that decodes
- * wants to run the last one, one that begins, or begins again, all of them: both are the same to a step.
+ * A request is its prompt and the tokens that were sampled so far. `n_done` of them have been run. A request that
+ * decodes must run the last one; a request that begins, or begins again, must run all. A step treats both alike.
  *
- * On a GPU the columns of replies and of prompts have other bits (RpColumns), and positions have them by what they are:
- * `apart`. A step then runs a plan of each kind, and only prompts are published as prefixes. */
+ * On a GPU the columns of replies and of prompts have different bits (RpColumns), and each position belongs to one
+ * kind: `apart`. A step then runs a plan of each kind, and only prompts are published as prefixes. */
 #ifndef MODEL_ENGINE_ENGINE_H
 #define MODEL_ENGINE_ENGINE_H
 

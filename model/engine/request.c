@@ -37,7 +37,7 @@ static RpStatus check(const RpEngine *e, const RpRequest *r) {
     return RP_OK;
 }
 
-/* Text goes behind that of the events before; rp_engine_add has made room for it. */
+/* Text is appended to that of earlier events; rp_engine_add has reserved room for it. */
 static bool collect(const char *text, size_t len, void *user) {
     Request  *r = user;
     RpEngine *e = r->engine;
@@ -64,7 +64,7 @@ static RpStatus copy_stops(Request *r, const RpRequest *from) {
     return RP_OK;
 }
 
-/* The most events of one step, with one of its end; and the bytes of their texts. */
+/* The most events of one step, with the event of its end, and the bytes of their texts. */
 static void count_room(const RpEngine *e, Request *r) {
     const size_t held = rp_stop_match_longest(&r->out.stop), forced = r->given.matcher != NULL ? MAX_FORCED : 0;
     r->n_events  = (size_t)r->given.n_draft + 2 + forced;
@@ -138,8 +138,8 @@ static bool in_window_of(const Windows *w, int32_t i, int32_t n) {
 void rp_request_leave_windows(Request *r) {
     Windows      *w     = &r->engine->windows;
     const int32_t first = rp_windows_first(w, r->n_done);
-    /* The next turn is likely to begin at the end of the prompt. The same prompt begins one token earlier, since its
-     * last token is run again. Other texts begin where this one parted from them. */
+    /* The next turn is likely to begin at the end of the prompt. A request with the same prompt begins one token
+     * earlier, since its last token is run again. Other texts begin where this one diverged from them. */
     const int32_t ends[] = {r->n_prompt / w->block, (r->n_prompt - 1) / w->block, r->parting};
     for (; r->first_window < first && r->first_window < r->n_blocks; r->first_window++) {
         const int32_t i      = r->first_window;

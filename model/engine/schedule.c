@@ -13,8 +13,8 @@
  *     step      A | B b b | D D D D                a runner of 8 columns
  *               C C C ... C                        a runner of 64 columns: all of C
  *
- * Blocks are taken when their first position is stored. Where there is none, the last request in the order that the
- * step does not hold yet gives its own up; if that is the request itself, it takes no part in the step. The first
+ * Blocks are taken when their first position is stored. If there is none, the last request in the order that is not
+ * part of the step yet gives up its blocks; if that is the request itself, it is left out of the step. The first
  * request in the order always gets its blocks, because the cache holds one sequence of full length. */
 #include "model/engine/engine.h"
 
@@ -65,7 +65,7 @@ static void read_prefix(RpEngine *e, Request *r, int32_t n) {
     }
 }
 
-/* A slot for its state. If none is left, the state of its prefix is given to it. */
+/* Takes a slot for its state. If none is left, it takes the slot of its prefix. */
 static bool take_state(RpEngine *e, Request *r) {
     if (e->states.n == 0) return true;
     if (r->n_published > 0) {
@@ -86,7 +86,7 @@ static bool take_state(RpEngine *e, Request *r) {
 static bool start(RpEngine *e, Request *r) {
     const int32_t n = find_prefix(e, r), needed = rp_engine_blocks_of(&e->o, r->n_tokens);
     read_prefix(e, r, n);
-    /* One block more for each that runs, so that a start is not undone at once. */
+    /* One more block for each running request, so that a request is not preempted as soon as it starts. */
     const bool fits = needed - n + e->n_running <= rp_blocks_available(&e->blocks);
     if ((!fits && e->n_running > 0) || !take_state(e, r)) {
         rp_request_release(r);
@@ -149,7 +149,8 @@ static bool add_block(RpEngine *e, Request *r) {
     return true;
 }
 
-/* Blocks for its first n tokens; `by_force`: others may lose theirs. False if there are not enough. */
+/* Takes blocks for its first n tokens; `by_force`: by preempting other requests if needed. False if there are not
+ * enough. */
 static bool reserve(RpEngine *e, Request *r, int32_t n, bool by_force) {
     while (r->n_blocks < rp_engine_blocks_of(&e->o, n)) {
         if (add_block(e, r)) continue;
@@ -177,9 +178,10 @@ static void keep_state(RpEngine *e, Column *c) {
     c->keep = rp_states_take(&e->states, &e->blocks, 0);
 }
 
-/* How many guesses pay: the tokens that are expected of a step, divided by its time, are the most. Times that are not
- * known yet are tried. One that has stopped to guess tries again after PROBE_STEPS steps, then after twice as many each
- * time, and goes on while it is right. `each`: seconds that a guess takes itself. */
+/* The number of guesses with the most expected tokens per second: the expected tokens of a step, divided by its time.
+ * Numbers whose time is not known yet are tried. A request that has stopped guessing tries again after PROBE_STEPS
+ * steps, then after twice as many each time, and goes on while it is right. `each`: seconds that a guess takes to
+ * draft. */
 static int32_t guesses_that_pay(const RpEngine *e, Request *r, int32_t n, int32_t others, double each) {
     double         best = 0.0, expected = 1.0, power = 1.0;
     int32_t        best_n = 0;
@@ -287,7 +289,7 @@ static void add_decoding(RpEngine *e, Request *r, int32_t most) {
     const int32_t n = guess(e, r, most), least = states_of_prefixes(e);
     if (n > 0) r->last_draft = e->stats.steps;
     for (int32_t i = 0; i < n && reserve(e, r, r->n_tokens + 1 + i, false); i++) {
-        /* Every guess may be the last right one, so that the state before it must stay. */
+        /* Every guess may be the last right one, so the state before it must be kept. */
         Column *before = &e->columns[e->n_columns - 1];
         if (e->states.n > 0 && (before->keep = rp_states_take(&e->states, &e->blocks, least)) == STATE_NONE) return;
         add_column(e, r, r->guess[i], r->n_tokens + i, true);

@@ -1,7 +1,7 @@
 /* states.h - the slots of an engine's recurrent states. A slot is free, or held: by a running request, for the state
  * after its latest token, or by a published block, for the state after that block. When a slot is needed and none is
- * free, a block gives its slot up: the block whose state was kept or started from the longest time ago. A block keeps
- * its slot while a request that found it has still to start from it. */
+ * free, the block with the least recently used state (kept or started from) gives up its slot. A block keeps its slot
+ * while a request that found it has still to start from it. */
 #ifndef MODEL_ENGINE_STATES_H
 #define MODEL_ENGINE_STATES_H
 
@@ -20,7 +20,7 @@ typedef struct States {
 RP_NODISCARD RpStatus rp_states_init(States *s, int32_t n, Blocks *b);
 void                  rp_states_free(States *s);
 
-/* A slot; STATE_NONE: none is free, and none of a block can be given up: `least` blocks keep theirs. */
+/* Takes a slot; STATE_NONE: no slot is free, and no block can give up its slot, because `least` blocks keep theirs. */
 int32_t rp_states_take(States *s, Blocks *b, int32_t least);
 void    rp_states_give(States *s, int32_t slot); /* STATE_NONE is allowed */
 
@@ -31,7 +31,8 @@ int32_t rp_states_reach(const States *s, const Blocks *b, const int32_t *path, i
 /* A request starts from the slot of a block. */
 void rp_states_start(States *s, int32_t slot);
 
-/* Puts the state in `slot` beside a published block. One of the same tokens may be there already: it stays. */
+/* Attaches the state in `slot` to a published block. If the block already has a state, which is of the same tokens,
+ * that is kept. */
 void rp_states_keep(States *s, Blocks *b, int32_t block, int32_t slot);
 
 #endif

@@ -12,8 +12,8 @@ typedef struct Part {
     int32_t first, n;
 } Part;
 
-/* Slots of recurrent states: a request's first column starts from its state, its last one leaves it there, or in the
- * slot of a prefix that ends there, from which the next step then starts. */
+/* Slots of recurrent states: a request's first column starts from its state. Its last one writes the state back, or to
+ * the slot of a prefix that ends there; the next step then starts from that slot. */
 static void put_slots(const Runner *r, const Column *columns, int32_t n, int32_t i) {
     const Column  *c    = &columns[i];
     const Request *of   = c->request;
@@ -25,7 +25,7 @@ static void put_slots(const Runner *r, const Column *columns, int32_t n, int32_t
         r->starts[i] = of->start != STATE_NONE ? of->start : of->n_done == 0 ? -1 : of->state;
 }
 
-/* The row of a cache with a position of a request, whose blocks these are. */
+/* The row of a cache that holds a position of a request; `blocks` are those of the request. */
 static int32_t row_of(const RpEngine *e, const int32_t *blocks, int32_t pos) {
     return blocks[pos / e->o.block] * e->o.block + pos % e->o.block;
 }
@@ -180,7 +180,7 @@ static void count_guesses(RpEngine *e, Request *r, int32_t n, int32_t right) {
     for (int32_t i = 0; i < n && i <= right; i++) r->accepts += ((i < right ? 1.0 : 0.0) - r->accepts) / MEMORY;
 }
 
-/* How many columns have tokens of the reply; of the first `right` ones it is known. */
+/* The number of columns that have tokens of the reply; the first `right` ones are known to. */
 static int32_t right_columns(const Request *r, const Column *c, int32_t n, int32_t right) {
     while (right < n && c[right].pos < r->n_tokens && c[right].token == r->tokens[c[right].pos]) right++;
     return right;
@@ -211,7 +211,7 @@ static void finish_columns(RpEngine *e, Column *c, int32_t n) {
     publish(e, r, c, n);
 }
 
-/* Nothing of the step counts, and what it may have overwritten is computed again. */
+/* Undoes the step: no token of it counts, and data that it may have overwritten is computed again. */
 static void undo(RpEngine *e) {
     for (int32_t i = 0; i < e->n_columns; i++) {
         rp_states_give(&e->states, e->columns[i].keep);

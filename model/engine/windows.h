@@ -43,7 +43,7 @@ void                  rp_windows_free(Windows *w);
 /* The first block that a token at position `pos` attends to. */
 int32_t rp_windows_first(const Windows *w, int32_t pos);
 
-/* A window block with one reader, whose contents mean nothing; WINDOW_NONE: all have readers. */
+/* Allocates a window block with one reader and undefined contents; WINDOW_NONE: all have readers. */
 int32_t rp_windows_take(Windows *w, Blocks *b);
 
 void rp_windows_retain(Windows *w, int32_t i);
@@ -54,7 +54,7 @@ int32_t rp_windows_kept(const Windows *w);
 /* `is_end`: a text is likely to be continued there. */
 void rp_windows_release(Windows *w, int32_t i, bool is_end);
 
-/* Puts a window block, which the caller reads, beside a published block. If that has one already, the caller reads
+/* Attaches a window block, which the caller reads, to a published block. If the block already has one, the caller reads
  * that instead and releases its own: both hold the same bits (I8). Returns the one that the caller reads. */
 int32_t rp_windows_publish(Windows *w, Blocks *b, int32_t block, int32_t i);
 

@@ -1,5 +1,5 @@
-/* Files that stand where another was expected, by how they begin: formats that are mistaken for GGUF, and what a
- * download leaves instead of a file. And GGUF files that are no models. */
+/* Recognises wrong files by their first bytes: formats that are mistaken for GGUF, and files that a failed download
+ * leaves. Also GGUF files that are no models. */
 #include "model/gguf/gguf_file.h"
 
 #include <strings.h>

@@ -66,7 +66,7 @@ RP_NODISCARD RpStatus rp_gguf_refuse_foreign(RpGgufFile *f);
  * says what takes it. */
 RP_NODISCARD RpStatus rp_gguf_refuse_kinds(const RpGgufFile *f);
 
-/* Opens a file whose contents are read by others: nothing is parsed. `shown` stands for the path in errors. */
+/* Opens a file whose contents other code reads: nothing is parsed. `shown` stands for the path in errors. */
 RP_NODISCARD RpStatus rp_gguf_open_part(const char *path, const char *shown, bool copy, RpGgufFile **out);
 
 /* Ends the load of a part and gives its memory back. rp_gguf_refuse_output still knows which file it was. */

@@ -133,7 +133,7 @@ RpStatus rp_gguf_begin_file(const char *path, bool copy, RpGgufFile **out) {
     return join_parts(out, copy);
 }
 
-/* RP_E_UNSUPPORTED for a part of a split file, which memory has no others beside. */
+/* RP_E_UNSUPPORTED for a part of a split file in memory, whose other parts cannot be found. */
 static RpStatus refuse_part(const RpGgufFile *f) {
     Place place;
     RP_TRY(place_of(f, &place));

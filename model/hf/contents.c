@@ -1,4 +1,4 @@
-/* Directories that are no Hugging Face model: what is in them instead, by the names of files. */
+/* Says what a directory contains that is no Hugging Face model, by the names of its files. */
 #include "model/hf/directory.h"
 
 #include <dirent.h>

@@ -1,5 +1,5 @@
-/* api.h - the wire formats of the server, without sockets and models. A format reads the body of a request into an
- * ApiRequest, and writes what its replies become.
+/* api.h - the wire formats of the server, without sockets and models. A format parses the body of a request into an
+ * ApiRequest, and serialises the replies.
  *
  *     body -> format->parse -> ApiRequest -> replies of an engine -> api_answer_* -> bytes of the response
  *

@@ -1,4 +1,4 @@
-/* json.h - members of a request are read, and JSON is written. Every failure of a reader has the path of the member in
+/* json.h - reads members of a request, and writes JSON. Every failure of a reader has the path of the member in
  * ApiError.param and at the begin of its text. A path is `at`, a dot and `name`; either may be "". */
 #ifndef SERVER_API_JSON_H
 #define SERVER_API_JSON_H

@@ -1,5 +1,5 @@
-/* turns.h - ApiRequest.chat is built: the messages, tools and variables of rp_chat_generate (reprise/chat.h), which are
- * those of OpenAI's chats. Formats of other forms are converted. */
+/* turns.h - builds ApiRequest.chat: the messages, tools and variables of rp_chat_generate (reprise/chat.h), which are
+ * those of OpenAI's chats. Other formats are converted. */
 #ifndef SERVER_API_TURNS_H
 #define SERVER_API_TURNS_H
 
@@ -26,7 +26,7 @@ json_t *chat_add(Chat *chat, const char *role, const char *text);
  * turn. */
 json_t *chat_add_user(Chat *chat, const char *text);
 
-/* A message of the system. Behind messages of others it becomes one of the user: many templates take none there. */
+/* A system message. After messages of other roles it becomes a user message, because many templates refuse it there. */
 json_t *chat_add_system(Chat *chat, const char *text);
 
 /* The last message, if it is one of the assistant; else a new one without text. NULL: out of memory. */

@@ -1,4 +1,4 @@
-/* guard.h - which requests may come in at all: by Host against DNS rebinding, by Origin against other web pages, by
+/* guard.h - decides which requests are accepted: by Host against DNS rebinding, by Origin against other web pages, by
  * key. */
 #ifndef SERVER_HTTP_GUARD_H
 #define SERVER_HTTP_GUARD_H

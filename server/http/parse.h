@@ -1,5 +1,5 @@
-/* parse.h - the head of an HTTP request, read strictly (RFC 9112). Everything that two readers could understand in
- * two ways is refused: a proxy in front and this server must agree on where a request ends. */
+/* parse.h - the head of an HTTP request, read strictly (RFC 9112). Everything that two parsers could read differently
+ * is refused: a proxy in front and this server must agree on where a request ends. */
 #ifndef SERVER_HTTP_PARSE_H
 #define SERVER_HTTP_PARSE_H
 

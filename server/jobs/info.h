@@ -1,4 +1,4 @@
-/* info.h - what is said of models to clients: as much as is known of a file that was not opened yet. */
+/* info.h - the properties of models that clients get, also of a file that has not been loaded. */
 #ifndef SERVER_JOBS_INFO_H
 #define SERVER_JOBS_INFO_H
 

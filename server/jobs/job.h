@@ -4,8 +4,8 @@
  *         ^                                                                |
  *         +------- output in Job.out, the list of ready jobs, an eventfd --+
  *
- * One thread at a time runs a job. Beside it the event loop reads what is between the braces below, under the lock. A
- * job has a reference of the event loop and one of the threads that run it. */
+ * One thread at a time runs a job. Meanwhile the event loop may read the members between the braces below, under the
+ * lock. A job has a reference of the event loop and one of the threads that run it. */
 #ifndef SERVER_JOBS_JOB_H
 #define SERVER_JOBS_JOB_H
 

@@ -142,7 +142,7 @@ void work_unload_all(Work *w) {
     }
 }
 
-/* The model that is idle and was used the longest time ago; NULL: all are in use. */
+/* The least recently used idle model; NULL: all are in use. */
 static Model *idle_model(Work *w) {
     Model *found = NULL;
     for (int i = 0; i < w->n_models; i++) {

@@ -22,7 +22,7 @@ static bool on_logprobs(const RpTokenLogprob *chosen, const RpTokenLogprob *top,
     return true;
 }
 
-/* Keeps a call for the call log. One that has no memory is written by the template later. */
+/* Keeps a call for the call log. If memory runs out, the template writes this call later. */
 static void keep_call(Model *m, const RpReplyEvent *e) {
     WrittenCall *call = malloc(sizeof *call + e->len);
     if (call == NULL) return;
@@ -176,7 +176,7 @@ static void count(Model *m, Choice *c, const RpEngineEvent *e) {
     if (!e->end) return;
     metrics_observe(metrics, TIME_QUEUE, e->queued_s);
     metrics_observe(metrics, TIME_TOTAL, e->total_s);
-    /* Before the client has the answer, after which it may send its next request. */
+    /* Called before the client has the answer, because it may then send its next request. */
     if (j->key != NULL) key_charge(j->key, (int64_t)e->n_prompt + e->n_generated);
 }
 

@@ -1,4 +1,4 @@
-/* attention_block.cuh - what a block of attention over an f16 or q8_0 cache does around its tiles: the positions that
+/* attention_block.cuh - the work of a block of attention over an f16 or q8_0 cache around its tiles: the positions that
  * its rows see, sums over its warps, results to memory, and the number of splits. */
 #ifndef KERNELS_DEVICE_ATTENTION_ATTENTION_BLOCK_CUH
 #define KERNELS_DEVICE_ATTENTION_ATTENTION_BLOCK_CUH
