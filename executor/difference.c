@@ -47,9 +47,9 @@ static void compare_bytes(Difference *d, const char *got, const char *want, size
         }
 }
 
-/* A row of q8_act: q[n] int8, scale[n/32] f32, sum[n/16] f32. Values scale * q may differ by one quant, with 1 % slack
- * for the scale. Scales are compared as floats. The stored sum changes if a quant differs. So it is compared with scale
- * * (sum of quants) of its own row; the slack covers another rounding order. */
+/* A row of q8_act:  q[n] int8, scale[n/32] f32, sum[n/16] f32. Values scale * q may differ by one quant,
+ * with 1 % slack for the scale. Scales are compared as floats. A stored sum changes if a quant differs. So it is
+ * compared with (sum of quants) * scale of its own row; the slack covers another rounding order. */
 static void compare_act(Difference *d, const char *got, const char *want, int64_t n, size_t first) {
     for (int64_t i = 0; i < n; i++) {
         float scale;

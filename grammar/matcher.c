@@ -70,8 +70,8 @@ void rp_matcher_reset(RpMatcher *m) {
     m->n_threads = m->places[0].n_threads;
 }
 
-/* A row depends on the texts before it through its number only, and the same texts give the same threads. So the copy
- * reads what was accepted as rows of its own: it copies them. */
+/* Threads refer to rows by their numbers. A copy has copies of the rows, threads and places, with the same numbers, so
+ * the accepted text is not parsed again. */
 RpStatus rp_matcher_copy(const RpMatcher *m, RpMatcher **out) {
     RP_OUT(out, "out");
     RP_NOT_NULL(m, "m");

@@ -1,7 +1,8 @@
-/* manifest.h - what is needed to repeat a run, and what came of it, as one JSON object in a file (docs/manifests.md).
+/* manifest.h - the inputs and the result of a run that can be repeated, as one JSON object in a file
+ * (docs/manifests.md).
  *
  *     run  -> manifest_observe, the observer of its sampler -> ManifestTurn
- *          -> manifest_write -> {"reprise_manifest":1, ..., "checksum":"..."} -> manifest_read -> the same run again
+ *          -> manifest_write -> {"reprise_manifest":2, ..., "checksum":"..."} -> manifest_read -> the same run again
  *
  * A turn is a prompt and its reply. `generate` and requests of a server have one turn; a chat has many, which share
  * session and sampler. Texts of a manifest that was read are borrowed from Manifest.json. */
@@ -20,10 +21,11 @@ enum {
 
 /* How a token came about: a letter of ManifestTurn.draws. */
 enum {
-    DRAW_FREE    = 'd', /* from all tokens */
-    DRAW_MASKED  = 'm', /* from those that a grammar allowed */
-    DRAW_FORCED  = 'f', /* not drawn: the end of a budget of reasoning, or of a part of a chat that is held */
-    DRAW_GRAMMAR = 'g'  /* not drawn: a grammar allowed no other; it has no logits */
+    DRAW_FREE   = 'd', /* from all tokens */
+    DRAW_MASKED = 'm', /* from those that a grammar allowed */
+    DRAW_FORCED =
+        'f', /* forced, not sampled: the end of a budget of reasoning, or of a part of a chat that a grammar holds */
+    DRAW_GRAMMAR = 'g' /* not drawn: a grammar allowed no other; it has no logits */
 };
 
 typedef struct ManifestFile {

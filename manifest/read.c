@@ -1,5 +1,5 @@
-/* read.c - reads a manifest, of which nothing is taken on trust: size, checksum, depth, then every member by its type
- * and range. Members that are not known are errors. */
+/* read.c - reads a manifest and checks all of it: size, checksum, depth, then every member by its type and range.
+ * Unknown members are errors. */
 #include "manifest/params.h"
 
 #include <errno.h>

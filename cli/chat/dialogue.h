@@ -43,8 +43,8 @@ struct json_t *cli_dialogue_keep(const Dialogue *d);
 void cli_dialogue_restore(Dialogue *d, struct json_t *kept);
 void cli_dialogue_drop(struct json_t *kept); /* frees them */
 
-/* Removes what is behind the last message of the user, and it too unless `keep_it`. With `keep_it` nothing is removed
- * behind results of tools that have no reply yet. False if there is no message of the user. */
+/* Removes the messages after the last user message, and that message too unless `keep_it`. With `keep_it` results of
+ * tools that have no reply yet are kept. False if there is no message of the user. */
 bool cli_dialogue_back(Dialogue *d, bool keep_it);
 
 typedef struct ReplyOptions {
@@ -73,8 +73,9 @@ RP_NODISCARD RpStatus cli_dialogue_tools(Dialogue *d, const char *path);
  * rp_session_save or rp_engine_save also gives the generator its context. */
 RP_NODISCARD RpStatus cli_dialogue_load(Dialogue *d, const char *path);
 
-/* Writes the conversation as a whole, or leaves the old file. A path that ends with ".context" gets the context too
- * (rp_session_save). RP_E_ARG if the file exists and is no such file, which the second one only checks. */
+/* Writes the conversation to a file, which is replaced as a whole or stays. A path that ends with ".context" gets the
+ * context too (rp_session_save). RP_E_ARG if the file exists and is of another kind; the second function only checks
+ * this. */
 RP_NODISCARD RpStatus cli_dialogue_save(const Dialogue *d, const char *path);
 RP_NODISCARD RpStatus cli_dialogue_check_save(const char *path);
 

@@ -203,7 +203,7 @@ static RpStatus run_rounds(Chat *c, bool *whole) {
     return RP_OK;
 }
 
-/* Goes back to `before`, the messages before the turn, unless it becomes complete. `st`: of what led here. */
+/* Goes back to `before`, the messages before the turn, unless the turn becomes complete. `st`: the status so far. */
 static RpStatus run_turn(Chat *c, RpStatus st, struct json_t *before) {
     bool whole = false;
     if (st == RP_OK) st = run_rounds(c, &whole);

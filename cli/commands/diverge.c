@@ -177,7 +177,7 @@ static void default_files(FileList *list) {
         cli_files_add(list, FILE_READ, "the demo model", cli_default_model(&searched));
 }
 
-/* A is that of -m, or the first argument, or the demo model; the argument that is left is B. */
+/* A is the file of -m, or the first argument, or the demo model; the remaining argument is B. */
 static bool find_models(void) {
     const char *searched;
     const bool  placed = args.places[0] != NULL && args.model == NULL;

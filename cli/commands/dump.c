@@ -31,7 +31,8 @@ static RpStatus write_node(const StepRun *r, const TensorNode *node) {
     return st;
 }
 
-/* Runs the steps before, and of the last one what the node needs. The node is found first, in the graph of its step. */
+/* Runs the earlier steps, and the part of the last one that the node needs. The node is found first, in the graph of
+ * its step. */
 static RpStatus dump(StepRun *r, const RpTokenList *tokens) {
     const StepGraph  *g = args.step == 0 ? &r->prompt : &r->decode;
     const TensorNode *node;
@@ -44,7 +45,7 @@ static RpStatus dump(StepRun *r, const RpTokenList *tokens) {
         RP_TRY(cli_step_run_end(r, &next));
         cli_step_run_begin(r, &next, 1);
     }
-    /* An input and a state have no step of their own: a state is that after the step. */
+    /* No step computes an input or a state. The value of a state is the one after the step. */
     RP_TRY(cli_step_run_to(r, place.step >= 0 ? place.step + 1 : cli_step_run_n(r)));
     return write_node(r, node);
 }

@@ -80,7 +80,7 @@ static RpStatus put_why(const Why *w, const char *title, FILE *out) {
     return RP_OK;
 }
 
-/* --why: plans the graph, to tell where values lie, and prints what is known about the nodes. */
+/* --why: plans the graph, to know where values lie, and prints the origin, memory and neighbours of the nodes. */
 static RpStatus why(const RpModel *m, const ComputeGraph *g, const char *title) {
     Why        w = {.model = m, .graph = g, .hash = true};
     ExecPlan  *plan;

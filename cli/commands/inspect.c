@@ -171,7 +171,7 @@ static void print_chat(const RpGgufFile *f, const RpTokenizer *tk) {
     rp_chat_template_free(t);
 }
 
-/* Whether text can be given to the model, and what of the file the library does not use. */
+/* Whether text can be given to the model, and which parts of the file the library does not use. */
 static void print_text(const RpGgufFile *f) {
     RpTokenizer   *tk   = NULL;
     RpGgufString   left = {"", 0};

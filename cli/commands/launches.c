@@ -4,7 +4,7 @@
  *   mode     CUDA calls per token             launches per reply of n tokens
  *   eager    kernels + 2 (copy, synchronise)  n * kernels
  *   replay   2 (launch graph, synchronise)    n
- *   loop     0                                1
+ *   loop     0                                1 for each 128 tokens
  */
 #include "cli/commands.h"
 #include "cli/common.h"

@@ -194,7 +194,7 @@ static int heads_per_tile(const RpOpArgs *args, int64_t h, int64_t end) {
 
 enum {
     BLOCK_QUERIES    = 64,        /* at most: their vectors must stay in L2 */
-    BLOCK_FLOATS_F32 = 64 * 1024, /* of queries at f32 keys: more of them, since a tile has twice as many bytes */
+    BLOCK_FLOATS_F32 = 64 * 1024, /* queries with f32 keys: more of them, since a tile has twice as many bytes */
     WHOLE_QUERIES    = 16,        /* fewer do not repay the conversion of a tile */
     GROUPS_AT_ONCE   = 8          /* of ATTENTION_HEADS queries */
 };

@@ -4,7 +4,7 @@
 
 #include "base/kernels.h"
 
-/* The sources of an op. Without a table block is 0, and there is one sequence, whose positions are the rows. */
+/* The sources of an op. Without a table, `block` is 0 and there is one sequence, whose positions are the rows. */
 typedef struct KvTable {
     const RpTensorView *table, *seq;
     int64_t             block;

@@ -14,7 +14,8 @@ static inline size_t rp_align_bytes(size_t bytes) {
 
 static inline size_t rp_align_floats(int64_t n) { return rp_align_bytes((size_t)n * sizeof(float)); }
 
-/* An end of a worker's share of the rows, within one of the matrices that stand one after another. */
+/* Clamps an end of a worker's share of rows to the rows low .. high of one matrix, where the rows of several matrices
+ * are numbered one after another. */
 static inline int64_t rp_clamped(int64_t v, int64_t low, int64_t high) { return v < low ? low : v > high ? high : v; }
 
 /* Calls the kernel as the only worker: the caller computes all of the result. For kernels of one phase that use neither

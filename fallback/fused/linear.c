@@ -66,7 +66,7 @@ static RpStatus norms(const RpOpArgs *args, RpKernelCtx *ctx, int64_t first, int
     return RP_OK;
 }
 
-/* y[i] *= factor[first + i], or all by the only one; does nothing without a factor. */
+/* y[i] *= factor[first + i], or *= factor[0] if there is one factor only; does nothing without a factor. */
 static void multiply_range(float *y, const RpTensorView *factor, int64_t first, int64_t n) {
     const float *from = (const float *)factor->data;
     for (int64_t i = 0; i < n && factor->ne[0] > 0; i++) y[i] *= from[factor->ne[0] == 1 ? 0 : first + i];

@@ -1,5 +1,4 @@
-/* Expands parts of a schema into what they stand for: the target of $ref, the schemas of allOf, the negation of a
- * negation. */
+/* Expands parts of a schema: $ref to its target, allOf to its schemas, and a double negation to its schema. */
 #include "grammar/schema/schema.h"
 
 #include "grammar/schema/keywords.h"

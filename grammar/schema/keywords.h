@@ -1,5 +1,5 @@
-/* keywords.h - the keywords of JSON Schema (drafts 4 to 2020-12), and what becomes of them. A test compares the
- * table of docs/structured-output.md with this list. */
+/* keywords.h - the keywords of JSON Schema (drafts 4 to 2020-12), and how each is handled. A test compares the table of
+ * docs/structured-output.md with this list. */
 #ifndef GRAMMAR_SCHEMA_KEYWORDS_H
 #define GRAMMAR_SCHEMA_KEYWORDS_H
 
