@@ -103,7 +103,7 @@ RP_API RP_NODISCARD RpStatus rp_embed_text(RpEmbedder *e, const char *text, size
 /* Scores a document for a query with the classification head of the file (RP_POOLING_RANK): higher is better. The
  * tokens are those of the template tokenizer.chat_template.rerank of the file, in which "{query}" and "{document}"
  * stand for the texts; without it:
- *     BOS query EOS SEP document EOS      those of BOS, EOS and SEP that the file asks for (tokenizer.ggml.add_bos_token)
+ *     BOS query EOS SEP document EOS      without those that the file does not ask for (tokenizer.ggml.add_bos_token)
  *     [CLS] query [SEP] document [SEP]    with the tokenizer "bert"; types are 1 from the document on, if the model has
  *                                         two of them
  * *score is the first label's. RP_E_ARG for another pooling and for an empty query or document; else as
