@@ -38,7 +38,7 @@ typedef struct TracedNodes {
 
 /* The reply in progress. */
 typedef struct Reply {
-    bool    active, in_loop; /* in_loop: the device generates it in one launch, else one run per token */
+    bool    active, in_loop; /* in_loop: the device samples by itself in a loop; else one run per token */
     bool    held;            /* tokens come from rp_executor_held_next */
     int32_t left;            /* tokens that may still be sampled */
     int32_t pos, n_ctx;      /* position of the next token to be run; the context length */

@@ -4,8 +4,8 @@
 
 #include <stddef.h>
 
-/* Bytes that this process can allocate without swapping: what the system has, and what the limits of its control groups
- * leave, as of a container. 0 if unknown, as on systems without /proc/meminfo. */
+/* Bytes that this process can allocate without swapping: the free memory of the system, or less if the limits of its
+ * control groups (a container) leave less. 0 if unknown, as on systems without /proc/meminfo. */
 size_t rp_host_memory_free(void);
 
 /* Bytes that the control groups in `groups`, a file as /proc/self/cgroup, and those above them leave; SIZE_MAX without

@@ -8,8 +8,9 @@
 
 enum { RP_HUGE_PAGE = 2 << 20 };
 
-/* A decode reads all weights in order, and misses the TLB at every small page. The rest behind the last whole huge page
- * stays on small ones, so it takes no more memory than it needs. Freed by free; NULL without memory. */
+/* Allocates memory on huge pages: a decode reads all weights in order, and would miss the TLB at every small page. The
+ * rest after the last whole huge page is on small pages, so no memory is wasted. Free it with free(); NULL if out of
+ * memory. */
 static inline void *rp_huge_alloc(size_t bytes) {
     enum { PAGE = 4096 };
     const size_t align = bytes < RP_HUGE_PAGE ? PAGE : RP_HUGE_PAGE;

@@ -96,8 +96,9 @@ static void park(atomic_uint *word, unsigned old) {
 static void unpark_all(atomic_uint *word) { (void)word; }
 #endif
 
-/* A worker that shares its core with another program and spins uses up its share of the core, and then loses it for
- * milliseconds while the others wait; one that sleeps is woken at once. So after a lost wait workers hardly spin. */
+/* A worker that spins while another program wants its core uses up its time slice, and then loses the core for
+ * milliseconds while the other workers wait; a worker that sleeps is woken at once. So after lost waits workers hardly
+ * spin. */
 static bool is_brief(ThreadPool *p) {
     if (atomic_load_explicit(&p->brief, memory_order_relaxed) <= 0) return false;
     atomic_fetch_sub_explicit(&p->brief, 1, memory_order_relaxed);

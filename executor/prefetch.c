@@ -1,11 +1,11 @@
 /* The software prefetch is chosen by timing products of one column with slices of the model's weights. Every
  * slice is used once, so it comes from memory, unless the whole file is in a cache.
  *
- * The choice should not depend on what else the machine does. So one thread multiplies: several that run at once share
- * the bandwidth of memory, which hides the difference, but beside other programs they run one after the other. Times
- * are processor time, which does not run while other programs have the core. Candidates take turns within a round,
- * and only ratios of times of one round are compared (rp_prefetch_fastest). The first half of the rounds does not
- * count: on Zen 4 prefetches into L2 have no effect during the first milliseconds. */
+ * The choice should not depend on other programs. So one thread multiplies: several threads that run at once share the
+ * bandwidth of memory, which hides the difference, but beside other programs they may run one after the other. Times
+ * are processor time, which does not run while other programs have the core. Candidates take turns within a round, and
+ * only ratios of times of one round are compared (rp_prefetch_fastest). The first half of the rounds does not count: on
+ * Zen 4 prefetches into L2 have no effect during the first milliseconds. */
 #include "executor/prefetch.h"
 
 #include "base/clock.h"

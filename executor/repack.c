@@ -17,7 +17,8 @@
 /* "auto" leaves this much memory free, besides the pages of the file. */
 static const size_t MARGIN = (size_t)512 << 20;
 
-/* Memory of the copies that were made together. So small ones lie on huge pages too, which one would not fill. */
+/* One allocation for the copies that are made together, so that small copies, which would not fill a huge page, lie on
+ * huge pages too. */
 typedef struct Slab {
     char *data;
     int   copies; /* in the list of the process */

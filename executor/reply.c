@@ -3,9 +3,9 @@
  *
  *     step {token, pos} --run--> logits --sample--> step {token', pos + 1} --run--> ...
  *
- * In loop mode the device does this in one launch per reply. In other modes the host starts one run per token. The host
- * also does so in loop mode while weights or states are bound that the loop was not captured with, and for tokens whose
- * mask it makes (base/sampling/held.h). */
+ * In loop mode the device does this, in one launch per 128 tokens. In other modes the host starts one run per token.
+ * The host also does so in loop mode while weights or states are bound that the loop was not captured with, and for
+ * tokens whose mask it makes (base/sampling/held.h). */
 #include "base/sized.h"
 
 #include "base/argument.h"

@@ -1,5 +1,5 @@
-/* Loading a shared object runs its code, so what is loaded is checked first: the file and its folder belong to root or
- * to the user, and nobody else can write to them. The checks look at open descriptors, and the loader gets the
+/* Loading a shared object runs its code, so the file is checked first: file and folder must belong to root or to the
+ * user, and nobody else may have write permission. The checks look at open descriptors, and the loader gets the
  * descriptor of the file: nothing that happens to the path in between matters.
  *
  *     folder  open, fstat  ->  file  openat without links, fstat, ELF header  ->  dlopen of /proc/self/fd/N */

@@ -123,7 +123,7 @@ void rp_model_free_parts(RpModel *m);
 /* The graph reads t as a whole: not the rows of a part each, and not the layers that predict further tokens. */
 bool rp_model_reads(const RpModel *m, const RpGgufTensor *t);
 
-/* A tensor of the layers that predict further tokens, which no step of the model itself runs. */
+/* Whether it is a tensor of the layers that predict further tokens, which no step of the model itself runs. */
 bool rp_model_is_of_next_layers(const RpModel *m, const RpGgufTensor *t);
 
 /* The number that products with w, or a part of it, are multiplied by; 1 without a tensor of it (arch_adapter.c). */
@@ -135,7 +135,7 @@ const RpGgufTensor *rp_model_scaled(const RpModel *m);
 /* A tensor with such a number that is used, or a scale of activations, which has no meaning here. */
 bool rp_model_is_scale(const RpModel *m, const RpGgufTensor *t);
 
-/* RP_E_UNSUPPORTED names a tensor that the model found no use for, unless REPRISE_UNUSED_TENSORS says ignore. */
+/* RP_E_UNSUPPORTED names a tensor that the model does not use, unless REPRISE_UNUSED_TENSORS is "ignore". */
 RP_NODISCARD RpStatus rp_model_check_unused(const RpModel *m);
 
 #endif

@@ -37,7 +37,7 @@ struct RpSession {
     int32_t        n_published; /* rp_session_publish */
     char          *passes;
     int32_t        n_ctx, n_past;
-    int32_t        window_from; /* of a restored context: the first position that layers with a window have */
+    int32_t        window_from; /* the first position of a restored context that layers with a window have */
     int32_t   n_windows; /* blocks of the caches of layers with a window, taken by turns; 0: they have all positions */
     int32_t   n_written; /* with n_windows: positions that were written since the context was empty */
     RpDtype   kv_type;

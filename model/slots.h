@@ -1,6 +1,6 @@
-/* slots.h - which slot of a session's recurrent states holds the state after how many tokens. A slot is a row of each
- * state "window.<layer>", "delta.<layer>" and "ssm.<layer>" (arch_delta.c, arch_ssm.c). Kernels read and write the
- * slots that the input "slots" names, so a state is kept by not writing to its slot again: nothing is copied. */
+/* slots.h - maps numbers of tokens to the slots that hold the recurrent state after them. A slot is a row of each state
+ * "window.<layer>", "delta.<layer>" and "ssm.<layer>" (arch_delta.c, arch_ssm.c). Kernels read and write the slots that
+ * the input "slots" names, so a state is kept as long as its slot is not written: nothing is copied. */
 #ifndef MODEL_SLOTS_H
 #define MODEL_SLOTS_H
 

@@ -1,4 +1,4 @@
-/* structured.h - a reply that a grammar holds to its texts.
+/* structured.h - a reply that is constrained by a grammar.
  *
  *     sampled token -> matcher -> forced tokens, if there are any: not sampled, run with the next chunk
  *                              -> else: run what is pending, mask, sample

@@ -117,7 +117,7 @@ typedef struct Collector {
     bool          cancelled;
 } Collector;
 
-/* The address just behind the memory counts too: a view without elements may begin there. */
+/* The address just past the end of the memory counts too, because a view without elements may begin there. */
 static bool within(uint64_t word, const void *memory, size_t bytes) {
     const uint64_t at = (uint64_t)(uintptr_t)memory;
     return memory != NULL && word >= at && word - at <= bytes;
@@ -152,7 +152,8 @@ static void note(Collector *t, const char *why) {
     if (t->reason[0] == '\0') snprintf(t->reason, sizeof t->reason, "%.*s", (int)strcspn(why, "\n"), why);
 }
 
-/* At least as many resident blocks as the shipped kernel has: its registers bound those of this one. */
+/* Asks for at least as many resident blocks as the shipped kernel has, which limits the registers to those of that
+ * kernel. */
 static int blocks_of(const RpKernelLaunch *l) {
     int n = 0;
     if (cudaOccupancyMaxActiveBlocksPerMultiprocessor(&n, l->function, (int)(l->block[0] * l->block[1] * l->block[2]),

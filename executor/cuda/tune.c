@@ -1,5 +1,5 @@
-/* Chooses the constants of a device (tune.h). They are measured one after the other, with the values that the earlier
- * ones have by then. The candidates of a constant take turns, so that a slow phase of the device affects all:
+/* Chooses the constants of a device (tune.h). They are measured one after the other; each measurement uses the values
+ * chosen for the earlier ones. The candidates of a constant take turns, so that a slow phase of the device affects all:
  *
  *     round 0: model, candidate 1, candidate 2, ...    round 1: model, candidate 1, ...    ... 9 rounds
  *
@@ -254,7 +254,7 @@ static RpStatus measure(CudaDevice *d, size_t l2_bytes) {
     return RP_OK;
 }
 
-/* Takes the latest measurement if it was of such a device, unless it must be made again. */
+/* Takes the latest measurement if it was of a device of this kind, unless a new one is forced. */
 static RpStatus measure_once(CudaDevice *d, size_t l2_bytes, const char *key, bool again) {
     RpStatus st = RP_OK;
     pthread_mutex_lock(&latest.lock);

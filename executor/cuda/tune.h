@@ -1,4 +1,4 @@
-/* tune.h - the constants of a device that only its speed depends on (RpCudaTuning), measured when it is first
+/* tune.h - the constants of a device that affect only speed (RpCudaTuning), measured when the device is first
  * opened. */
 #ifndef EXECUTOR_CUDA_TUNE_H
 #define EXECUTOR_CUDA_TUNE_H

@@ -1,4 +1,4 @@
-/* The limit of runs that do not end (RpExecutorOptions.watchdog_s), and what becomes of the memory of such a run.
+/* The limit of runs that do not end (RpExecutorOptions.watchdog_s), and the memory of such runs.
  *
  *     stream   inputs -> mark 0 -> step 0 -> mark 1 -> step 1 -> mark 2 -> ... -> outputs
  *                          |                   |
@@ -23,7 +23,7 @@ enum {
     NAP_NS = 20000 /* 20 us */
 };
 
-/* Most part of the limit that counts between two looks: a host that stood still has not seen a hang. */
+/* The largest part of the limit that counts between two checks: a host that was stopped has not seen a hang. */
 static const double MOST = 0.1;
 
 /* ---- marks ---- */
@@ -99,7 +99,7 @@ static cudaError_t poll(const CudaDevice *d, bool *over) {
     }
 }
 
-/* RP_OK if the device has ended all work. *over: it has not, within the limit. */
+/* RP_OK if the device has ended all work. *over: it has not ended within the limit. */
 static RpStatus wait_for_end(CudaDevice *d, const char *what, bool *over) {
     *over = false;
     if (d->hung) return rp_cuda_select(d);

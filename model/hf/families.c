@@ -1,4 +1,4 @@
-/* The families of models: what each has beside config.c, as keys and as names of tensors. A family that recombines
+/* The families of models: the keys and names of tensors that each has in addition to config.c. A family that recombines
  * known keys and names is one row of the table. */
 #include "model/hf/hf.h"
 

@@ -1,5 +1,5 @@
-/* Layers that predict further tokens (MTP), as llama.cpp's converter maps them. They stand behind the others, in GGUF
- * and in the files of DeepSeek and GLM; Qwen has names of its own:
+/* Layers that predict further tokens (MTP), as llama.cpp's converter maps them. They follow the other layers in GGUF
+ * and in the files of DeepSeek and GLM; Qwen uses different names:
  *
  *     mtp.fc                       model.layers.N.eh_proj             N: the number of layers
  *     mtp.pre_fc_norm_embedding    model.layers.N.enorm

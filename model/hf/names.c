@@ -1,4 +1,4 @@
-/* Names of tensors: those of Hugging Face, and those of GGUF for the same weights. */
+/* Names of tensors: maps the names of Hugging Face to those of GGUF. */
 #include "model/hf/hf.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* chain.h - the steps of a sampler that the op `sample` does not have: those of llama.cpp, in any order. A chain runs
- * on the host; the random numbers and the recent tokens are those of the step state.
+/* chain.h - the steps of llama.cpp's samplers that the op `sample` lacks, in any order. A chain runs on the host; the
+ * random numbers and the recent tokens are those of the step state.
  *
  *   RP_TRY(rp_chain_check(&params));
  *   RP_TRY(rp_chain_open(&chain, &params, n_vocab));

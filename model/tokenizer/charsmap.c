@@ -1,5 +1,5 @@
-/* The normalisation of SentencePiece models in GGUF files: a map from strings to strings, of which the longest that
- * begins the rest of a text is replaced, and rules for spaces.
+/* The normalisation of SentencePiece models in GGUF files: rules for spaces, and a map from strings to strings. The
+ * longest string of the map that begins the rest of a text is replaced.
  *
  *     tokenizer.ggml.precompiled_charsmap    u32 bytes of the nodes | nodes, u32 each | replacements, each with NUL
  *

@@ -1,5 +1,5 @@
-/* Expressions of a pre-tokenizer are written for Onigmo in the syntax of Ruby, and run by PCRE2. What both read in
- * two ways is refused; what PCRE2 does not compile at all is no concern of this file. */
+/* Expressions of a pre-tokenizer are written for Onigmo in the syntax of Ruby, and run by PCRE2. Expressions that the
+ * two read differently are refused here. Expressions that PCRE2 does not compile are refused elsewhere. */
 #include "model/hf/tokenizer/tokenizer.h"
 
 #include <stdlib.h>

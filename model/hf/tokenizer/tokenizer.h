@@ -1,4 +1,4 @@
-/* tokenizer.h - tokenizer.json as keys "tokenizer.ggml.*", and under "tokenizer.hf.*" what these cannot say:
+/* tokenizer.h - tokenizer.json as keys "tokenizer.ggml.*", and as keys "tokenizer.hf.*" where GGUF has none:
  *
  *     expressions     strings: regular expressions of the pre-tokenizer, one after the other (pretokenizer.c)
  *     dropped         bools, one for each: text between its matches is left out
@@ -14,7 +14,7 @@
  *     log_probs       f64: the log probabilities of a unigram vocabulary, NaN for what is no piece (unigram.c)
  *     end_tokens      u32: all tokens that end a reply
  *
- * What the library does not do is refused by its name in tokenizer.json. */
+ * Features that the library lacks are refused by their name in tokenizer.json. */
 #ifndef MODEL_HF_TOKENIZER_TOKENIZER_H
 #define MODEL_HF_TOKENIZER_TOKENIZER_H
 
