@@ -11,7 +11,7 @@ static bool model_progress(size_t done, size_t total, void *user) {
     return cli_progress(user, (double)done, (double)total);
 }
 
-/* It is the whole text if there is a file of that name. */
+/* The whole text is the path if a file of that name exists. */
 RpStatus cli_split_adapter(const char *text, char **path, float *scale) {
     const char *colon = access(text, F_OK) == 0 ? NULL : strrchr(text, ':');
     char       *end;

@@ -73,7 +73,8 @@ struct RpExecutor {
     RpExecutor    *next_kept;   /* executor.c */
 };
 
-/* Whether a reply is one launch: nodes of the loop keep the addresses of the executor's own memory and weights. */
+/* Whether steps of a reply run in one launch (mode loop): nodes of the loop keep the addresses of the executor's own
+ * memory and weights. */
 static inline bool rp_executor_loops(const RpExecutor *e) {
     return e->info.mode == RP_MODE_LOOP && e->weights == e->plan && e->bound == NULL && e->n_tensors == 0;
 }

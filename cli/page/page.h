@@ -3,7 +3,7 @@
  *     assets/graph/          document, style and scripts, which CMake joins to page_head and page_tail
  *     page.c                 collects what the page shows: dumps, plan, differences
  *     page_data.c            writes it as one JSON object between page_head and page_tail
- *     page_origin.c          of it where values lie, and where nodes and weights come from
+ *     page_origin.c          writes the part of it that says where values lie, and where nodes and weights come from
  *
  * The object ("*": an index into "strings"; a node is an index into "nodes"):
  *

@@ -1,4 +1,4 @@
-/* Mode loop: the tokens of a reply in one launch of a graph with a WHILE node.
+/* Mode loop: up to 128 tokens of a reply in one launch of a graph with a WHILE node.
  *
  *     graph:   WHILE (condition)
  *                body:  step 0 -> ... -> sample -> loop_end
@@ -8,8 +8,8 @@
  *               sets the condition           <--  ring->stop              <--    rp_cuda_loop_finish
  *
  * The condition is set on the device (kernels/loop.cu): false after an end token, the last allowed token, the end of
- * the context, or a stop of the host. A reply of more tokens than the ring has slots takes several launches, so the
- * device never overwrites a slot that the host has not read.
+ * the context, or a stop of the host. A longer reply takes several launches. The ring has at least as many slots
+ * as a launch has tokens, so the device never overwrites a slot that the host has not read.
  *
  * Worked example: next = 1, 3 tokens allowed. The device writes numbers 1, 2, 3 into slots 1, 2, 3 and ends. The host
  * reads slot 1 as soon as its upper half is 1, while the device computes token 2. A slot left from an earlier reply

@@ -8,8 +8,9 @@
  * number of them must be negative and x has an odd number, one element keeps the wrong sign, which lowers p by
  * 2 w v |x|: the one for which that is smallest, for each entry.
  *
- * With the frontiers of all units the search for scales needs no codebook. For each sub-block: its best scale. For each
- * of some d about (largest scale) / (2 top + 1): the best s of each sub-block, then least squares for d, in turn:
+ * With the frontiers of all units the search for scales needs no codebook. It first finds the best scale of each
+ * sub-block. Then it tries several d about (largest scale) / (2 top + 1). For each it alternates between the best s of
+ * each sub-block and least squares for d:
  *
  *     d = sum (2 s + 1) p / sum (2 s + 1)^2 q
  *

@@ -1,9 +1,9 @@
 /* keys.cuh - candidates of sampling as 64-bit keys, and what a block does with 64-bit integers: maximum, inclusive
- * scan, sort. All of it uses shuffles and barriers: a 64-bit atomic in shared memory is a loop of compare-and-swap.
+ * scan, sort. All of these use shuffles and barriers: a 64-bit atomic in shared memory is a loop of compare-and-swap.
  *
  *     key(logit, id) = sortable bits of the logit << 32 | ~id
  *
- * Keys fall along the order of candidates: higher logit first, lower id among equals. No two are equal, none is 0. */
+ * Keys descend in the order of candidates: higher logit first, lower id among equals. No two are equal, none is 0. */
 #ifndef KERNELS_DEVICE_KEYS_CUH
 #define KERNELS_DEVICE_KEYS_CUH
 

@@ -1,5 +1,5 @@
-/* slots.cuh - the slots of recurrent ops (ops/private.h): slot[0] before the first token, slot[1+t] after token t. Of
- * several sequences each is computed by blocks of its own:
+/* slots.cuh - the slots of recurrent ops (ops/private.h): slot[0] before the first token, slot[1+t] after token t. Each
+ * sequence of a batch is computed by blocks of its own:
  *
  *     starts       2 -2 -2  -1  0 -2      slot before the token; -1: zeros; -2: the token follows the one before it
  *     blockIdx.z   0  1  2   3  4  5      blocks 1, 2 and 5 end at once */

@@ -6,19 +6,17 @@
  *                b[2][COLUMNS][K] f16                columns of this stage and of the next, copied asynchronously
  *     registers  acc[rows][columns] f32 of the warp
  *
- * scales  Row m of the weights is multiplied by a power of two 2^e[m], column c by 2^f[c], which bring the largest
- * element
- *         below 2^15: f16 neither overflows, nor loses elements above 2^-39 of the largest. The result is
+ * scales  Row m of the weights is multiplied by a power of two 2^e[m], column c by 2^f[c]. They bring the largest
+ *         element below 2^15: f16 neither overflows, nor loses elements above 2^-39 of the largest. The result is
  *         acc / 2^e / 2^f.
- * error   An element that is rounded to f16 is off by at most 2^-11 of itself. So |error| <= 2^-10 * sum |w x|, without
- *         that of sums in f32; q8_act itself is off by up to 1/254 of the largest of 32 elements.
+ * error   An element that is rounded to f16 is off by at most 2^-11 of itself. So |error| <= 2^-10 * sum |w x|, not
+ *         counting the error of sums in f32; q8_act itself is off by up to 1/254 of the largest of 32 elements.
  * order   Step s is 64 elements: fragment s of types with two runs, blocks 2s and 2s+1 of others. The columns are
- * stored in
- *         this order (prepare_kernel in kernels/tile_f16.cu). acc is the sum of products of depth 16, in ascending
- *         order. Neither the shape of the tile nor other columns change it: a column has the same bits in every product
- *         in tiles (I8). A GEMV has another order.
+ *         stored in this order (prepare_kernel in kernels/tile_f16.cu). acc is the sum of products of depth 16, in
+ *         ascending order. Neither the shape of the tile nor other columns change it: a column has the same bits in
+ *         every product in tiles (I8). A GEMV has another order.
  * banks   rp_tile_chunk places 16 bytes so that ldmatrix reads eight rows from different banks, and a thread's stores
- * too. */
+ *         go to different banks too. */
 #ifndef KERNELS_DEVICE_TILE_F16_CUH
 #define KERNELS_DEVICE_TILE_F16_CUH
 

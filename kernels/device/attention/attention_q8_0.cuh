@@ -10,7 +10,7 @@
  *     bytes     d0 q0 q1  q2 q3 q4 q5 ... q26 ... q29   q30 q31 d1     last word: q30 q31 of word 8, q0 q1 of word 0
  *
  * The queries are rotated in the same way (stage_queries), and so are the sums of the values (Values::dim). Tiles at an
- * end of the context and heads of fewer than SIZE elements take other code. Where rows are no whole words, quants are
+ * end of the context and heads of fewer than SIZE elements take other code. If the rows are not whole words, quants are
  * loaded two bytes at a time and not rotated.
  *
  * Products are of the quants. The scales of a tile go through shared memory as f32, scales[block][position of the

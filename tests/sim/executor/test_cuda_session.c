@@ -127,9 +127,9 @@ Test(cuda_session, contexts_are_saved_and_restored) {
     cr_expect_eq(sim_stats().live_allocs, 0L);
 }
 
-/* Replay: one graph launch and 4 bytes back per token. Loop: one launch per reply and no copies back (tokens
- * arrive in mapped memory). Nothing is captured or allocated after open (I3, I9). The host samples the first
- * token from the prefill's logits. */
+/* Replay: one graph launch and 4 bytes back per token. Loop: one launch per reply of up to 128 tokens
+ * and no copies back (tokens arrive in mapped memory). Nothing is captured or allocated after open (I3, I9). The host
+ * samples the first token from the prefill's logits. */
 Test(cuda_session, launches_one_graph_per_token_or_one_per_reply) {
     RpModel *m = golden_open_tiny("qwen3moe-mix");
     for (int mode = RP_MODE_REPLAY; mode <= RP_MODE_LOOP; mode++) {

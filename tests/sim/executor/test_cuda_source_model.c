@@ -1,5 +1,5 @@
-/* A kernel of source text inside a model: a pattern puts it into the graph, and a reply is one launch with it. The
- * compiler is a stand-in. */
+/* A kernel of source text inside a model: a pattern puts it into the graph, and a short reply in mode loop is one
+ * launch with it. The compiler is a stand-in. */
 #include "tests/sim/executor/source_net.h"
 
 /* mul(a, x), the product of the feed-forward network, as a kernel of source text. The second source is at byte 160. */
