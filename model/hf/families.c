@@ -469,7 +469,7 @@ const HfFamily rp_hf_families[] = {
      .latent = true, .keys = rp_hf_deepseek2_keys, .defaults = deepseek2_defaults},
     {.name = "DeepseekV3ForCausalLM", .arch = "deepseek2", .mtp = HF_MTP_LAYERS, .activation = "silu", .names = deepseek_names, .parts = deepseek_parts,
      .latent = true, .keys = rp_hf_deepseek3_keys, .defaults = deepseek3_defaults},
-    {.name = "Glm4MoeLiteForCausalLM", .arch = "deepseek2", .activation = "silu", .names = deepseek_names,
+    {.name = "Glm4MoeLiteForCausalLM", .arch = "deepseek2", .mtp = HF_MTP_LAYERS, .activation = "silu", .names = deepseek_names,
      .parts = deepseek_parts, .latent = true, .keys = rp_hf_deepseek3_keys, .defaults = glm4_lite_defaults},
     {.name = "Mistral4ForCausalLM", .arch = "mistral4", .activation = "silu", .names = deepseek_names,
      .parts = mistral4_parts, .latent = true, .keys = rp_hf_mistral4_keys, .defaults = mistral4_defaults},

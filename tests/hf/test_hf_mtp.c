@@ -10,7 +10,8 @@
 
 enum { ROOM = 128, MAX_IDS = 16, N_CTX = 32 };
 
-static const char *const names[] = {"qwen3next-mtp", "qwen3_5-mtp", "qwen3_5-moe-mtp", "glm4moe-mtp", "deepseek3-mtp"};
+static const char *const names[] = {"qwen3next-mtp", "qwen3_5-mtp",   "qwen3_5-moe-mtp",
+                                    "glm4moe-mtp",   "deepseek3-mtp", "glm4-lite-mtp"};
 enum { N_NAMES = sizeof names / sizeof names[0] };
 
 typedef struct Golden {

@@ -21,8 +21,8 @@ import golden_hf
 
 N = 9
 QWEN = ("Qwen3Next", "Qwen3_5", "Qwen3_5Moe")
-# name: number of layers in front of the one for MTP
-MODELS = {"qwen3next": 4, "qwen3_5": 4, "qwen3_5-moe": 4, "glm4moe": 3, "deepseek3": 2}
+# name: number of layers in front of the one for MTP, and the seed
+MODELS = {"qwen3next": (4, 100), "qwen3_5": (4, 101), "qwen3_5-moe": (4, 102), "glm4moe": (3, 103), "deepseek3": (2, 104), "glm4-lite": (2, 106)}
 NAMES = {"eh_proj": "fc", "enorm": "pre_fc_norm_embedding", "hnorm": "pre_fc_norm_hidden", "shared_head.norm": "norm"}
 
 
@@ -65,7 +65,7 @@ def rewrite(directory, kind, extra, layer):
         tensors = {name: file.get_tensor(name) for name in file.keys()}
     for name, module in extra.items():
         tensors[f"mtp.{NAMES[name]}.weight" if kind in QWEN else f"model.layers.{layer}.{name}.weight"] = module.weight.detach().clone()
-    if kind == "DeepseekV3":
+    if kind in ("DeepseekV3", "Glm4MoeLite"):
         tensors[f"model.layers.{layer}.embed_tokens.weight"] = tensors["model.embed_tokens.weight"].clone()
         tensors[f"model.layers.{layer}.shared_head.head.weight"] = tensors["lm_head.weight"].clone()
     if kind in QWEN:
@@ -78,11 +78,13 @@ def rewrite(directory, kind, extra, layer):
             config[key] = config[key][:layer]
     if kind.startswith("Qwen3_5"):
         config["mtp_num_hidden_layers"] = 1
+    if kind == "Glm4MoeLite":  # as in the published file; the class of transformers does not keep it
+        config["num_nextn_predict_layers"] = 1
     (directory / "config.json").write_text(json.dumps(config, indent=2) + "\n")
 
 
-def make(name, directory, seed):
-    layer, (kind, changes, *_) = MODELS[name], golden_hf.MODELS[name]
+def make(name, directory):
+    (layer, seed), (kind, changes, *_) = MODELS[name], golden_hf.MODELS[name]
     of_layers = {"layer_types": ["linear_attention"] * 3 + ["full_attention"] * 2} if kind in QWEN else {}
     config = golden_hf.config_of(kind, {**changes, **of_layers, "num_hidden_layers": layer + 1})
     model, extra = random_model(kind, config, seed)
@@ -104,8 +106,8 @@ def make(name, directory, seed):
 
 
 def main():
-    for i, name in enumerate(MODELS):
-        make(name, pathlib.Path(sys.argv[1]) / f"{name}-mtp", 100 + i)
+    for name in MODELS:
+        make(name, pathlib.Path(sys.argv[1]) / f"{name}-mtp")
         print(name)
 
 
