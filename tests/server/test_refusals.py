@@ -118,16 +118,14 @@ class Requests(unittest.TestCase):
 
     def test_the_queue(self):
         with Server("--parallel", "1", "--queue", "1") as s:
-            busy = s.begin({**LONG})
-            wait_until(lambda: s.metric("replies_running") == 1, "one runs")
-            self.error(s.complete(n=9, max_tokens=1), 429, "1 replies are waiting already (--queue).")
-            more = []
-            def refusal():
-                more.append(s.begin(LONG))
-                r = s.complete(max_tokens=1)
+            clients = []
+            def refusal(busy, **more):  # beside so many requests, which may have ended before it comes
+                clients.extend(s.begin(LONG) for _ in range(busy))
+                r = s.complete(max_tokens=1, **more)
                 return r.json["error"]["message"] if r.status == 429 else ""
-            wait_until(lambda: refusal() == "2 requests are waiting already (--queue).", "the queue is full")
-            for c in (busy, *more):
+            wait_until(lambda: refusal(1, n=9) == "1 replies are waiting already (--queue).", "one runs, and one may wait")
+            wait_until(lambda: refusal(2) == "2 requests are waiting already (--queue).", "the queue is full")
+            for c in clients:
                 c.close()
 
     def test_an_address_that_cannot_be_printed(self):
