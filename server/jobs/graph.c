@@ -24,7 +24,7 @@
 
 extern char **environ;
 
-enum { DRAW_SECONDS = 30, MOST_BYTES = 64 << 20, TIMED_POS = 128, TIMED_RUNS = 7 };
+enum { DRAW_SECONDS = 30, WAIT_US = 1000, MOST_BYTES = 64 << 20, TIMED_POS = 128, TIMED_RUNS = 7 };
 
 typedef struct Drawing {
     const Model  *model;
@@ -153,11 +153,10 @@ static bool start_dot(pid_t *pid, int *to, int *from) {
     return false;
 }
 
-/* Feeds the n bytes and reads the picture, until both ends are closed or time is over. */
-static void exchange_bytes(int *to, int from, const char *text, size_t n, Bytes *svg) {
-    const double end  = http_now() + DRAW_SECONDS;
-    size_t       done = 0;
-    char         piece[65536];
+/* Feeds the n bytes and reads the picture, until both ends are closed or the time is `end`. */
+static void exchange_bytes(int *to, int from, const char *text, size_t n, double end, Bytes *svg) {
+    size_t done = 0;
+    char   piece[65536];
     while (http_now() < end && svg->n < MOST_BYTES) {
         struct pollfd p[2] = {
             {.fd = from, .events = POLLIN },
@@ -179,21 +178,26 @@ static void exchange_bytes(int *to, int from, const char *text, size_t n, Bytes 
     }
 }
 
-/* False: `dot` gave no picture. */
+/* The status of a process, which is killed if it has not ended at the time `end`. */
+static int wait_for(pid_t pid, double end) {
+    int status = -1;
+    while (waitpid(pid, &status, WNOHANG) == 0) {
+        if (http_now() >= end) (void)kill(pid, SIGKILL);
+        usleep(WAIT_US);
+    }
+    return status;
+}
+
+/* False: `dot` gave no picture. On a busy machine it may end long after the picture. */
 static bool draw(const char *text, size_t n, Bytes *svg) {
-    pid_t pid;
-    int   to, from, status = -1;
+    const double end = http_now() + DRAW_SECONDS;
+    pid_t        pid;
+    int          to, from;
     if (!start_dot(&pid, &to, &from)) return false;
-    exchange_bytes(&to, from, text, n, svg);
+    exchange_bytes(&to, from, text, n, end, svg);
     if (to >= 0) close(to);
     close(from);
-    if (waitpid(pid, &status, WNOHANG) == 0) {
-        usleep(100000);
-        if (waitpid(pid, &status, WNOHANG) == 0) {
-            kill(pid, SIGKILL);
-            (void)waitpid(pid, &status, 0);
-        }
-    }
+    const int status = wait_for(pid, end);
     return WIFEXITED(status) && WEXITSTATUS(status) == 0 && svg->n > 0 && !svg->failed;
 }
 

@@ -98,6 +98,16 @@ class Replies(ServerTest):
         self.assertIn(b"<svg" if svg else b"digraph", graph.body)
         self.assertEqual(self.s.get("/graph?model=other").status, 404)
 
+    def test_a_graph_is_drawn_also_if_dot_ends_long_after_its_picture(self):
+        with tempfile.TemporaryDirectory() as folder:
+            dot = os.path.join(folder, "dot")
+            with open(dot, "w") as f:
+                f.write("#!/bin/sh\ncat >/dev/null\necho '<svg/>'\nexec >&-\nsleep 1\n")
+            os.chmod(dot, 0o755)
+            with Server(env={"PATH": folder + os.pathsep + os.environ["PATH"]}) as s:
+                graph = s.get("/graph")
+                self.assertEqual((graph.headers["Content-Type"], graph.body), ("image/svg+xml", b"<svg/>\n"))
+
     def test_metrics_tell_the_blocks_of_layers_with_a_window(self):
         blocks = lambda s, name: s.metric("cache_window_blocks" + name)
         self.assertEqual([blocks(self.s, name) for name in ("", "_used", "_kept")], [0, 0, 0], "the demo has no such layers")
