@@ -188,7 +188,7 @@ static void log_request(App *a, const Conn *c, const Exchange *x) {
         pthread_mutex_lock(&j->lock);
         json_t *more = json_pack("{s:s, s:s, s:i, s:i, s:i, s:b}", "id", j->id, "model", j->model_name, "prompt_tokens",
                                  j->tokens.prompt, "cached_tokens", j->tokens.cached, "generated_tokens",
-                                 j->tokens.generated, "cancelled", !j->done);
+                                 j->tokens.generated, "cancelled", !j->over);
         if (more != NULL && j->describes_tools) (void)json_object_set_new(more, "tools", json_string("described"));
         if (more != NULL && j->notes != NULL) (void)json_object_set_new(more, "notes", json_deep_copy(j->notes));
         pthread_mutex_unlock(&j->lock);
@@ -252,7 +252,7 @@ static void flush_job(Job *j) {
     pthread_mutex_lock(&j->lock);
     Exchange    *x      = j->conn;
     Bytes        out    = {0};
-    const bool   stream = j->stream && j->begun, done = j->done;
+    const bool   stream = j->stream && j->begun && j->over == j->done, done = j->done; /* the end waits for job_end */
     const int    status      = j->status;
     const char  *type        = j->content_type;
     const size_t begun_bytes = j->begun_bytes;
@@ -287,14 +287,14 @@ void exchange_flush(App *a) {
 static void tick_job(App *a, Job *j, double now) {
     ApiError error;
     pthread_mutex_lock(&j->lock);
-    if (j->stream && j->begun && !j->done && j->answer != NULL && now - j->latest_out >= a->options->ping_seconds) {
+    if (j->stream && j->begun && !j->over && j->answer != NULL && now - j->latest_out >= a->options->ping_seconds) {
         j->format->ping(j->answer, &j->out);
         job_ready(j);
     }
     pthread_mutex_unlock(&j->lock);
     if (!a->out_of_time) return;
     (void)http_refuse(&error, 503, "server_error", "shutting_down", "The server is shutting down.");
-    job_error(j, &error);
+    job_cut_off(j, &error);
 }
 
 void exchange_tick(App *a) {

@@ -72,26 +72,38 @@ void job_ready(Job *j) {
     work_push_ready(j);
 }
 
+/* Under the lock. */
+static void put_error(Job *j, const ApiError *error) {
+    const bool in_stream = j->stream && j->begun;
+    if (j->over) return;
+    if (!in_stream) bytes_clear(&j->out);
+    if (j->answer != NULL)
+        j->format->fail(j->answer, error, &j->out);
+    else if (j->format != NULL)
+        j->format->error_body(error, &j->out);
+    else
+        api_error_body(error, &j->out);
+    if (!in_stream) j->content_type = "application/json";
+    j->status      = error->status;
+    j->retry_after = error->status == 429 || error->status == 503 ? 1 : 0;
+    j->over        = true;
+    atomic_store(&j->cancelled, true);
+}
+
 void job_error(Job *j, const ApiError *error) {
     pthread_mutex_lock(&j->lock);
+    put_error(j, error);
+    pthread_mutex_unlock(&j->lock);
+}
+
+void job_cut_off(Job *j, const ApiError *error) {
+    pthread_mutex_lock(&j->lock);
+    put_error(j, error);
     if (!j->done) {
-        const bool in_stream = j->stream && j->begun;
-        if (!in_stream) bytes_clear(&j->out);
-        if (j->answer != NULL)
-            j->format->fail(j->answer, error, &j->out);
-        else if (j->format != NULL)
-            j->format->error_body(error, &j->out);
-        else
-            api_error_body(error, &j->out);
-        if (!in_stream) j->content_type = "application/json";
-        j->status      = error->status;
-        j->retry_after = error->status == 429 || error->status == 503 ? 1 : 0;
-        j->done        = true;
-        atomic_store(&j->cancelled, true);
+        j->done = true;
         job_ready(j);
     }
     pthread_mutex_unlock(&j->lock);
-    work_wake(j->work);
 }
 
 void job_fail(Job *j, const ApiError *error) {
@@ -101,14 +113,12 @@ void job_fail(Job *j, const ApiError *error) {
 
 void job_finish(Job *j, int status, const char *content_type) {
     pthread_mutex_lock(&j->lock);
-    if (!j->done) {
+    if (!j->over) {
         j->status       = status;
         j->content_type = content_type;
-        j->done         = true;
-        job_ready(j);
+        j->over         = true;
     }
     pthread_mutex_unlock(&j->lock);
-    work_wake(j->work);
     job_end(j);
 }
 
@@ -119,7 +129,7 @@ void job_give(Job *j, Bytes *json) {
         return;
     }
     pthread_mutex_lock(&j->lock);
-    if (!j->done) {
+    if (!j->over) {
         bytes_free(&j->out);
         j->out = *json;
         *json  = (Bytes){0};
@@ -185,6 +195,12 @@ void job_end(Job *j) {
         pthread_mutex_unlock(&w->lock);
     }
     atomic_fetch_sub(&w->n_jobs, 1);
+    pthread_mutex_lock(&j->lock);
+    if (j->over && !j->done) {
+        j->done = true;
+        job_ready(j);
+    }
+    pthread_mutex_unlock(&j->lock);
     job_release(j);
     work_wake(w);
 }

@@ -96,7 +96,8 @@ struct Job {
     const char     *content_type, *policy; /* policy: a Content-Security-Policy, or NULL */
     int             status;
     int32_t         retry_after; /* seconds; 0: the answer does not say it */
-    bool            stream, begun, done, ready;
+    bool            stream, begun, ready;
+    bool            over, done;  /* over: nothing more is put into `out`; done: the client gets the end of it */
     size_t          begun_bytes; /* of a stream before the first token: prompts that are echoed */
     char            model_name[128];
     TokenCounts     tokens;          /* of all choices so far */
@@ -111,8 +112,11 @@ struct Job {
 Job *job_new(Work *w, const JobType *type, const ApiFormat *format, Key *key, char *body, size_t n_body);
 void job_release(Job *j);
 
-/* The client gets an error, or a stream its last event. The thread goes on until job_end. */
+/* The client gets an error, or a stream its last event, once job_end is called. The thread goes on until then. */
 void job_error(Job *j, const ApiError *error);
+
+/* The same of the event loop, which does not wait for the threads. */
+void job_cut_off(Job *j, const ApiError *error);
 
 /* Both end the job: its reference of the threads is released. */
 void job_fail(Job *j, const ApiError *error);
@@ -128,7 +132,8 @@ bool job_fail_cancelled(Job *j);
 void job_fail_status(Job *j, RpStatus st);
 void api_error_of(RpStatus st, ApiError *error);
 
-/* The threads are done with the job. */
+/* The threads are done with the job. The client gets the end of the answer after place and model are given back: its
+ * next request finds them free. */
 void job_end(Job *j);
 
 /* Tells the event loop that there is output. Under the lock of the job. */

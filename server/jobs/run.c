@@ -17,7 +17,7 @@ static bool on_logprobs(const RpTokenLogprob *chosen, const RpTokenLogprob *top,
     Choice *c = user;
     Job    *j = c->job;
     pthread_mutex_lock(&j->lock);
-    if (!j->done) api_answer_logprobs(j->answer, c->index, chosen, top, n_top);
+    if (!j->over) api_answer_logprobs(j->answer, c->index, chosen, top, n_top);
     pthread_mutex_unlock(&j->lock);
     return true;
 }
@@ -40,7 +40,7 @@ bool run_on_reply(const RpReplyEvent *e, void *user) {
     Job    *j = c->job;
     if (e->kind == RP_REPLY_CALL_END) keep_call(j->model, e);
     pthread_mutex_lock(&j->lock);
-    if (!j->done && !c->complete) j->format->event(j->answer, c->index, e, &j->out);
+    if (!j->over && !c->complete) j->format->event(j->answer, c->index, e, &j->out);
     pthread_mutex_unlock(&j->lock);
     if (e->kind == RP_REPLY_CALL_END && j->request.one_call) c->complete = true;
     return !c->complete;
@@ -100,7 +100,7 @@ void run_start(Model *m, Job *j) {
         return;
     }
     pthread_mutex_lock(&j->lock);
-    if (!j->done) {
+    if (!j->over) {
         api_answer_begin(j->answer, &j->out);
         j->begun       = true;
         j->begun_bytes = j->out.n;
@@ -191,12 +191,11 @@ static void release_choice(Model *m, Choice *c) {
         }
     if (++j->n_ended < j->n_choices) return;
     pthread_mutex_lock(&j->lock);
-    if (!j->done) {
+    if (!j->over) {
         api_answer_end(j->answer, &j->out);
         j->content_type = "application/json";
         j->status       = 200;
-        j->done         = true;
-        job_ready(j);
+        j->over         = true;
     }
     pthread_mutex_unlock(&j->lock);
     job_end(j);
@@ -221,7 +220,7 @@ static void take_event(Model *m, const RpEngineEvent *e) {
         const RpReplyEvent text = {.kind = RP_REPLY_TEXT, .call = -1, .text = e->text, .len = e->n_text};
         pthread_mutex_lock(&j->lock);
         j->describes_tools |= chat.describes_tools;
-        if (!j->done) {
+        if (!j->over) {
             if (e->n_text > 0 && c->reply == NULL) j->format->event(j->answer, c->index, &text, &j->out);
             if (e->end) end_choice(j, c, e, &chat);
             if (j->stream && j->out.n > 0) job_ready(j);
