@@ -49,7 +49,7 @@ typedef enum RpReplyEventKind {
     RP_REPLY_CALL_ARGUMENTS, /* `text`: a piece of the arguments; together they are one JSON object */
     RP_REPLY_CALL_END,       /* the call is complete; `text`: how the model wrote it, with its marks */
     RP_REPLY_MALFORMED,      /* `text`: a piece of what began as a call and is none, as the model wrote it */
-    RP_REPLY_END             /* the reply has ended */
+    RP_REPLY_END             /* the reply has ended; `text`: the stop string that ended it, or empty */
 } RpReplyEventKind;
 
 /* All texts are borrowed: valid during the call. */

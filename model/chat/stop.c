@@ -53,12 +53,14 @@ static bool hold_back(ReplyStop *s, const char *text, size_t n) {
     return true;
 }
 
-/* The place of the first stop string; SIZE_MAX: none is complete. */
-static size_t first_stop(const ReplyStop *s) {
+/* The place of the first stop string, and which it is; SIZE_MAX: none is complete. */
+static size_t first_stop(const ReplyStop *s, size_t *which) {
     size_t first = SIZE_MAX;
     for (size_t i = 0; i < s->n; i++) {
         const char *at = memmem(s->held.p, s->held.n, s->strings[i].ptr, s->strings[i].len);
-        if (at != NULL && (size_t)(at - s->held.p) < first) first = (size_t)(at - s->held.p);
+        if (at == NULL || (size_t)(at - s->held.p) >= first) continue;
+        first  = (size_t)(at - s->held.p);
+        *which = i;
     }
     return first;
 }
@@ -76,14 +78,17 @@ bool rp_reply_stop_event(ReplyStop *s, const RpReplyEvent *e) {
     if (s->n == 0) return s->to == NULL || s->to(e, s->user);
     if (e->kind != RP_REPLY_TEXT) return give(s, s->held.n) && (s->to == NULL || s->to(e, s->user));
     if (!hold_back(s, e->text, e->len)) return false;
-    const size_t at = first_stop(s);
+    size_t       which = 0;
+    const size_t at    = first_stop(s, &which);
     if (at == SIZE_MAX) return give(s, s->held.n - undecided(s));
     const bool more = give(s, at);
     s->found        = more;
-    s->held.n       = 0;
-    if (more && s->to != NULL) {
-        const RpReplyEvent end = {.kind = RP_REPLY_END, .call = -1, .text = ""};
+    if (more && s->to != NULL) { /* the text that is held back begins with the stop string */
+        s->held.n              = s->strings[which].len;
+        s->held.p[s->held.n]   = '\0';
+        const RpReplyEvent end = {.kind = RP_REPLY_END, .call = -1, .text = s->held.p, .len = s->held.n};
         (void)s->to(&end, s->user);
     }
+    s->held.n = 0;
     return false;
 }

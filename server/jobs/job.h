@@ -45,8 +45,9 @@ struct Choice {
     TokenCounts  counted;  /* in those of the job */
     RpSampler   *sampler;
     RpMatcher   *matcher;  /* or NULL */
-    Bytes        tail;     /* the end of the reply, in which a stop string is looked for */
+    Bytes        tail;     /* the end of a completion, in which a stop string is looked for */
     size_t       n_last;   /* bytes of it of the last token */
+    const char  *stop;     /* the stop string that ended a chat, of the request; or NULL */
     uint64_t     id;       /* in the engine */
     bool         ended;    /* it was cancelled */
     bool         complete; /* with the one call that the request wants */

@@ -35,9 +35,16 @@ static void keep_call(Model *m, const RpReplyEvent *e) {
     pthread_mutex_unlock(&m->calls_lock);
 }
 
+static void keep_stop(Choice *c, const RpReplyEvent *e) {
+    const ApiRequest *r = &c->job->request;
+    for (size_t i = 0; i < r->n_stop && c->stop == NULL; i++)
+        if (strcmp(r->stop[i], e->text) == 0) c->stop = r->stop[i];
+}
+
 bool run_on_reply(const RpReplyEvent *e, void *user) {
     Choice *c = user;
     Job    *j = c->job;
+    if (e->kind == RP_REPLY_END) keep_stop(c, e);
     if (e->kind == RP_REPLY_CALL_END) keep_call(j->model, e);
     pthread_mutex_lock(&j->lock);
     if (!j->over && !c->complete) j->format->event(j->answer, c->index, e, &j->out);
@@ -109,10 +116,10 @@ void run_start(Model *m, Job *j) {
     pthread_mutex_unlock(&j->lock);
 }
 
-/* Keeps the end of the reply, to find out which of several stop strings it was. */
+/* Keeps the end of a completion, to find out which of several stop strings it was. */
 static void keep_tail(Model *m, Choice *c, int32_t token) {
     RpGgufString text;
-    if (token < 0 || c->job->request.n_stop < 2) return;
+    if (token < 0 || c->job->request.n_stop < 2 || c->reply != NULL) return;
     if (rp_token_bytes(rp_model_tokenizer(m->model), token, false, &text) != RP_OK) return;
     if (c->tail.n > TAIL_BYTES) {
         memmove(c->tail.p, c->tail.p + c->tail.n / 2, c->tail.n - c->tail.n / 2);
@@ -122,20 +129,19 @@ static void keep_tail(Model *m, Choice *c, int32_t token) {
     c->n_last = text.len;
 }
 
-/* The first of the stop strings that end in the last token. Earlier ones may be in the reasoning, which stop strings do
- * not end. */
+/* The first of the stop strings that end in the last token; of several that end there together the longest. */
 static const char *stop_of(const Choice *c) {
     const ApiRequest *r     = &c->job->request;
     const char       *first = NULL, *found = NULL;
+    if (c->reply != NULL) return c->stop;
     if (r->n_stop == 1) return r->stop[0];
     for (size_t i = 0; i < r->n_stop && c->tail.p != NULL; i++) {
         const size_t n = strlen(r->stop[i]), before = c->tail.n - c->n_last + 1;
         const size_t from = before > n ? before - n : 0;
         const char  *at   = memmem(c->tail.p + from, c->tail.n - from, r->stop[i], n);
-        if (at != NULL && (first == NULL || at + n < first)) {
-            first = at + n;
-            found = r->stop[i];
-        }
+        if (at == NULL || (first != NULL && (at + n > first || (at + n == first && n <= strlen(found))))) continue;
+        first = at + n;
+        found = r->stop[i];
     }
     return found;
 }

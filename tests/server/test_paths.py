@@ -348,6 +348,14 @@ class Paths(unittest.TestCase):
                                             "stop_sequences": ["more", "and", "three"]}).json
                 self.assertEqual([c["type"] for c in r["content"]], ["thinking", "text"], r)
                 self.assertEqual((r["stop_reason"], r["stop_sequence"]), ("stop_sequence", "and"), r)
+            # White space waits for what follows: it could stand in front of a call.
+            path = os.path.join(folder, "counts")
+            scripted.write(path, {"<|plain|>": ["two", "\n", "three"], "<|ask|>": ["a"], "<|after|>": ["b"]}, 256)
+            with Server(model=path) as s:
+                r = s.post("/v1/messages", {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 20, "temperature": 0,
+                                            "stop_sequences": ["three", "\n"]}).json
+                self.assertEqual([c["text"] for c in r["content"]], ["two"], r)
+                self.assertEqual((r["stop_reason"], r["stop_sequence"]), ("stop_sequence", "\n"), r)
 
     def test_tokens(self):
         ids = json.loads(program("tokenize", self.model, "-p", "Hi there", "--json"))
