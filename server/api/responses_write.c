@@ -12,11 +12,11 @@ static bool cut(const ApiAnswer *a) {
     return a->choices[0].ended && (reason == RP_STOP_LIMIT || reason == RP_STOP_CONTEXT);
 }
 
-/* Only the last block can be cut by a limit. */
+/* Only the last block can be cut by a limit or a failure. */
 static const char *status_of(const ApiAnswer *a, size_t k) {
     const ApiBlock *b = block(a, k);
     if (b->kind == RP_REPLY_CALL_BEGIN) return b->ended ? "completed" : "incomplete";
-    return k + 1 == a->choices[0].n_blocks && cut(a) ? "incomplete" : "completed";
+    return k + 1 == a->choices[0].n_blocks && (cut(a) || !a->choices[0].ended) ? "incomplete" : "completed";
 }
 
 static void put_id(const ApiAnswer *a, size_t k, Bytes *out) {
@@ -172,7 +172,7 @@ static void delta_block(ApiAnswer *a, size_t k, const RpReplyEvent *e, Bytes *ou
     end_event(out);
 }
 
-/* A call that became malformed is never done, so that no client runs it. */
+/* A call that became malformed, or that a failure cut, is never done, so that no client runs it. */
 static void close_block(ApiAnswer *a, size_t k, Bytes *out) {
     const ApiBlock *b = block(a, k);
     if (b->void_) return;
@@ -207,10 +207,12 @@ static void end_choice(ApiAnswer *a, int choice, const ApiEnd *end, Bytes *out) 
 }
 
 static void fail(ApiAnswer *a, const ApiError *error, Bytes *out) {
+    const ApiChoice *c = &a->choices[0];
     if (!a->stream || !a->begun) {
         api_error_body(error, out);
         return;
     }
+    if (c->open && c->blocks[c->n_blocks - 1].kind == RP_REPLY_CALL_BEGIN) c->blocks[c->n_blocks - 1].void_ = true;
     api_block_close(a, &writer, out);
     put_response_event(a, "response.failed", "failed", true, error, out);
 }

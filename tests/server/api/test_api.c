@@ -136,6 +136,25 @@ Test(api, events_become_answers) {
 }
 
 /* Bodies that are no JSON, too deep, or have numbers and strings that JSON cannot have. */
+/* Codex runs a call whose item is done. */
+Test(api, a_call_that_a_failure_cuts_is_not_done) {
+    json_t *events = json_loads("[{\"text\": \"a\"}, {\"call\": 0, \"id\": \"call_0\", \"name\": \"f\"},"
+                                " {\"call\": 0, \"arguments\": \"{\\\"a\"}, {\"fail\": \"gone\"}]",
+                                0, NULL);
+    Bytes   out    = {0};
+    cr_assert_eq(replay("/v1/responses", "{\"input\": \"hi\", \"stream\": true}", events, NULL, &out), 200);
+    bytes_put(&out, "", 1);
+    const char *begun = strstr(out.p, "response.function_call_arguments.delta"),
+               *end   = strstr(out.p, "response.failed");
+    cr_assert(begun != NULL && end > begun, "%s", out.p);
+    cr_expect_null(strstr(begun, "response.function_call_arguments.done"), "%s", begun);
+    cr_expect_null(strstr(begun, "response.output_item.done"), "%s", begun);
+    cr_expect_null(strstr(end, "\"function_call\""), "%s", end);
+    cr_expect_not_null(strstr(end, "\"text\":\"a\""), "%s", end);
+    bytes_free(&out);
+    json_decref(events);
+}
+
 Test(api, hostile_bodies_are_refused) {
     char *deep = malloc(200001);
     memset(deep, '[', 100000);

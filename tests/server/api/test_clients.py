@@ -274,6 +274,12 @@ class Responses(unittest.TestCase):
                          ("response.incomplete", "incomplete", "max_output_tokens", "incomplete"))
         last = list(self.create(TEXT + [{"fail": "gone"}], stream=True))[-1]
         self.assertEqual((last.type, last.response.status, last.response.error.message), ("response.failed", "failed", "gone"))
+        self.assertEqual([i.status for i in last.response.output], ["incomplete"])
+        part = [{"call": 0, "id": "call_0", "name": "f"}, {"call": 0, "arguments": '{"a'}, {"fail": "gone"}]
+        events = list(self.create(TEXT + part, stream=True))
+        self.assertEqual([(e.item.type, e.item.status) for e in events if e.type == "response.output_item.done"], [("message", "completed")])
+        self.assertNotIn("response.function_call_arguments.done", [e.type for e in events])
+        self.assertEqual([i.type for i in events[-1].response.output], ["message"])
         with self.assertRaises(openai.BadRequestError) as e:
             self.create([], previous_response_id="resp_1")
         self.assertEqual(e.exception.param, "previous_response_id")
