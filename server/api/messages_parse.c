@@ -17,6 +17,7 @@ typedef struct Turn {
     Bytes   text, reasoning;
     json_t *calls; /* {"id", "name", "arguments"} */
     char    role;  /* the first letter: user, assistant or system */
+    bool    any;   /* a text or a result became a message */
 } Turn;
 
 static bool is_type(const json_t *block, const char *type) {
@@ -53,6 +54,7 @@ static bool read_system(Chat *chat, const json_t *body, ApiError *e) {
 static bool flush_text(Turn *t, ApiError *e) {
     const bool ok = t->text.n == 0 || (!t->text.failed && (t->role == 's' ? chat_add_system(t->chat, t->text.p)
                                                                           : chat_add_user(t->chat, t->text.p)) != NULL);
+    t->any |= t->text.n > 0;
     bytes_clear(&t->text);
     return ok || api_no_memory(e);
 }
@@ -70,6 +72,7 @@ static bool read_result(Turn *t, const json_t *block, const char *at, ApiError *
     if (ok) {
         json_t *message = text.failed ? NULL : chat_add(t->chat, "tool", text.p);
         ok              = (message != NULL && api_set(message, "tool_call_id", json_string(id))) || api_no_memory(e);
+        t->any          = true;
     }
     bytes_free(&text);
     return ok;
@@ -146,6 +149,7 @@ static bool read_message(Chat *chat, const json_t *message, const char *at, ApiE
     Turn t  = {.chat = chat, .calls = json_array(), .role = *role};
     bool ok = t.calls != NULL ? read_blocks(&t, api_member(message, "content"), at, e) : api_no_memory(e);
     if (ok) ok = t.role == 'a' ? end_assistant(&t, e) : flush_text(&t, e);
+    if (ok && t.role == 'u' && !t.any) ok = api_refuse(e, at, "content", "must not be empty");
     bytes_free(&t.text), bytes_free(&t.reasoning), json_decref(t.calls);
     return ok;
 }

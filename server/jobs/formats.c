@@ -142,6 +142,9 @@ static RpStatus make_choices(Job *j, size_t i, const json_t *prompt) {
             continue;
         }
         RP_TRY(make_ids(j, prompt, &c->prompt));
+        if (c->prompt.n == 0)
+            return rp_fail(RP_E_ARG, "prompt[%zu] \"\": must not be empty, the model puts no token in front of a text",
+                           i);
         c->n_prompt = c->prompt.n;
         if (j->grammar != NULL) RP_TRY(rp_matcher_new(j->grammar, j->model->vocab, &c->matcher));
     }

@@ -311,6 +311,12 @@ class Paths(unittest.TestCase):
         r = self.s.post("/v1/chat/completions", {"messages": [{"role": "user", "content": "word " * 5000}]})
         self.assertEqual((r.status, r.json["error"]["code"]), (400, "context_length_exceeded"))
 
+    def test_a_prompt_without_tokens_is_refused(self):
+        r = self.s.complete(["a", ""], model="scripted", max_tokens=1)
+        self.assertEqual(r.status, 400)
+        self.assertEqual(r.json["error"]["message"], 'prompt[1] "": must not be empty, the model puts no token in front of a text')
+        self.assertEqual(self.s.complete("", model="demo", max_tokens=1).status, 200)
+
     def test_contexts_of_other_models(self):  # bert was trained for 64 tokens
         with Server("--models-dir", self.folder.name, "--ctx", "128") as s:
             self.assertEqual(s.post("/v1/embeddings", {"model": "bert", "input": "abc"}).status, 200)
