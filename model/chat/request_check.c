@@ -146,7 +146,7 @@ static RpStatus check_tool(const Json *j, size_t i, const JsonNode *tool, Names 
     const RpGgufString s = rp_json_string(j, name);
     const int          n = (int)(s.len < 96 ? s.len : 96);
     for (size_t k = 0; k < s.len; k++)
-        if (s.ptr[k] <= ' ' || strchr("\"'<>(){}[]=,:;", s.ptr[k]) != NULL)
+        if ((unsigned char)s.ptr[k] <= ' ' || strchr("\"'<>(){}[]=,:;", s.ptr[k]) != NULL)
             return rp_fail(RP_E_FORMAT, "tools[%zu]: the name \"%.*s\" has a character that names of tools cannot have",
                            i, n, s.ptr);
     if (schema == NULL) schema = rp_json_get(j, function, "input_schema");

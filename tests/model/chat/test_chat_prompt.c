@@ -155,6 +155,14 @@ Test(chat_prompt, refuses_bad_tools) {
     rp_chat_template_free(plain);
 }
 
+/* On every machine, whether its char has a sign or not. */
+Test(chat_prompt, names_of_tools_may_have_letters_of_other_languages) {
+    RpChatPrompt out;
+    char        *text = render(simple, "{\"messages\": [], \"tools\": [{\"name\": \"fu\u0308r\"}]}", NULL, &out);
+    cr_expect_not_null(strstr(text, "\"name\": \"fu\u0308r\""), "%s", text);
+    free(text);
+}
+
 Test(chat_prompt, tools_get_one_form) {
     static const char want[] =
         "[{\"type\": \"function\", \"function\": {\"name\": \"f\", \"description\": \"\", \"parameters\": "
