@@ -47,7 +47,8 @@ static RpStatus make_inputs(Job *j, Embedding *e) {
     if (e->inputs == NULL || e->rows == NULL) return rp_fail(RP_E_NOMEM, "out of memory for embeddings");
     for (size_t i = 0; i < n; i++) {
         e->n++;
-        RP_TRY(make_input(j, json_array_get(e->request.inputs, i), &e->inputs[i]));
+        const RpStatus st = make_input(j, json_array_get(e->request.inputs, i), &e->inputs[i]);
+        RP_TRY(job_name_place(st, e->request.inputs, "input", i));
     }
     return RP_OK;
 }
@@ -85,6 +86,7 @@ static void run(Job *j) {
     for (size_t i = 0; i < e->n && st == RP_OK; i++) {
         if (job_fail_cancelled(j)) return;
         st = rp_embed(j->model->embedder, e->inputs[i].ids, e->inputs[i].n, e->rows + i * (size_t)n_out);
+        st = job_name_place(st, e->request.inputs, "input", i);
         pthread_mutex_lock(&j->lock);
         j->tokens.prompt += (int32_t)e->inputs[i].n;
         pthread_mutex_unlock(&j->lock);

@@ -50,6 +50,12 @@ static RpStatus make_ids(const Job *j, const json_t *prompt, RpTokenList *out) {
     return RP_OK;
 }
 
+static RpStatus make_prompt(const Job *j, const json_t *prompt, RpTokenList *out) {
+    RP_TRY(make_ids(j, prompt, out));
+    if (out->n > 0) return RP_OK;
+    return rp_fail(RP_E_ARG, "the prompt is empty, and the model puts no token in front of a text");
+}
+
 static RpStatus make_grammar(Job *j) {
     const ApiRequest *r = &j->request;
     if (r->grammar != NULL) return rp_grammar_gbnf(r->grammar, strlen(r->grammar), &j->grammar);
@@ -141,10 +147,7 @@ static RpStatus make_choices(Job *j, size_t i, const json_t *prompt) {
             RP_TRY(make_reply(j, c));
             continue;
         }
-        RP_TRY(make_ids(j, prompt, &c->prompt));
-        if (c->prompt.n == 0)
-            return rp_fail(RP_E_ARG, "prompt[%zu] \"\": must not be empty, the model puts no token in front of a text",
-                           i);
+        RP_TRY(job_name_place(make_prompt(j, prompt, &c->prompt), j->request.prompts, "prompt", i));
         c->n_prompt = c->prompt.n;
         if (j->grammar != NULL) RP_TRY(rp_matcher_new(j->grammar, j->model->vocab, &c->matcher));
     }

@@ -164,6 +164,13 @@ void job_fail_status(Job *j, RpStatus st) {
     job_fail(j, &error);
 }
 
+RpStatus job_name_place(RpStatus st, const json_t *all, const char *name, size_t i) {
+    char text[512];
+    if (st == RP_OK || json_array_size(all) < 2) return st;
+    snprintf(text, sizeof text, "%s", rp_last_error());
+    return rp_fail(st, "%s[%zu]: %s", name, i, text);
+}
+
 bool job_fail_cancelled(Job *j) {
     ApiError error;
     if (!atomic_load(&j->cancelled)) return false;

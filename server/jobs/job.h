@@ -131,7 +131,10 @@ bool job_fail_cancelled(Job *j);
 
 /* Fails with the text of the latest failure of the library. */
 void job_fail_status(Job *j, RpStatus st);
-void api_error_of(RpStatus st, ApiError *error);
+
+/* Puts "NAME[i]: " in front of the text of the latest failure if the request has several of them. Returns `st`. */
+RpStatus job_name_place(RpStatus st, const json_t *all, const char *name, size_t i);
+void     api_error_of(RpStatus st, ApiError *error);
 
 /* The threads are done with the job. The client gets the end of the answer after place and model are given back: its
  * next request finds them free. */

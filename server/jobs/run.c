@@ -96,6 +96,8 @@ void run_start(Model *m, Job *j) {
     int      n  = 0;
     while (n < j->n_choices && st == RP_OK) {
         st = add_choice(m, &j->choices[n]);
+        if (j->request.kind == API_COMPLETION)
+            st = job_name_place(st, j->request.prompts, "prompt", (size_t)(n / j->request.n));
         n += st == RP_OK;
     }
     if (st != RP_OK) {

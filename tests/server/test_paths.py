@@ -314,8 +314,18 @@ class Paths(unittest.TestCase):
     def test_a_prompt_without_tokens_is_refused(self):
         r = self.s.complete(["a", ""], model="scripted", max_tokens=1)
         self.assertEqual(r.status, 400)
-        self.assertEqual(r.json["error"]["message"], 'prompt[1] "": must not be empty, the model puts no token in front of a text')
+        self.assertEqual(r.json["error"]["message"], "prompt[1]: the prompt is empty, and the model puts no token in front of a text")
         self.assertEqual(self.s.complete("", model="demo", max_tokens=1).status, 200)
+
+    def test_the_prompt_or_input_that_is_refused_is_named(self):
+        message = lambda path, **body: self.s.post(path, body).json["error"]["message"]
+        self.assertEqual(message("/v1/completions", prompt=["a", [1] * 300], n=2, model="demo"),
+                         "prompt[1]: a prompt of 300 tokens does not fit: a sequence holds 256")
+        self.assertEqual(message("/v1/completions", prompt=[[1, 2], [9999]], model="demo"),
+                         "prompt[1]: the prompt has a token 9999, and the vocabulary has 4096")
+        self.assertEqual(message("/v1/embeddings", input=["a", "b", "a" * 70], model="bert"),
+                         "input[2]: a text of 72 tokens is longer than the context of 64")
+        self.assertRegex(message("/v1/embeddings", input=[[1], [99999]], model="bert"), r"^input\[1\]: the input has a token 99999, ")
 
     def test_contexts_of_other_models(self):  # bert was trained for 64 tokens
         with Server("--models-dir", self.folder.name, "--ctx", "128") as s:
