@@ -13,8 +13,8 @@ typedef struct ChatFormat {
     char           *source; /* of the program, malloc; NULL: it is the model's */
 } ChatFormat;
 
-/* `name`: NULL for the model's template, a named format, or the path of a file. `none`: messages and replies as they
- * are, one behind the other. */
+/* `name`: NULL for the model's template, a named format, or the path of a file. `none`: messages and replies are
+ * concatenated as they are. */
 RP_NODISCARD RpStatus cli_chat_format_open(const RpModel *m, const char *name, bool none, ChatFormat *out);
 void                  cli_chat_format_free(ChatFormat *f);
 

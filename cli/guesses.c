@@ -58,7 +58,8 @@ static bool tell_prefill(const RpEngine *e, const RpEngineStats *before, Watch *
     return told(done < total ? done : total, total, w->user);
 }
 
-/* Tokens behind that at which on_text ended the reply are not taken. Events of a chat were given by the step. */
+/* Tokens behind the one at which on_text ended the reply are not taken. The step has already reported the events of a
+ * chat. */
 static RpStatus take_event(Watch *w, const RpEngineEvent *v) {
     if (w->stopped && w->on_text != NULL) return RP_OK;
     if (w->on_text != NULL && !w->on_text(v->text, v->n_text, w->user)) w->stopped = true;

@@ -1,6 +1,6 @@
 /* guesses.h - replies whose next tokens are guessed, by prompt lookup, a draft model or the layer of the model that
- * predicts further tokens (MTP). On the CPU the text is the same as without guesses, on a
- * GPU the same as that of an engine without guesses. */
+ * predicts further tokens (MTP). On the CPU the text is the same as without guesses, on a GPU the same as that of an
+ * engine without guesses. */
 #ifndef CLI_GUESSES_H
 #define CLI_GUESSES_H
 

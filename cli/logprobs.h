@@ -12,7 +12,7 @@ typedef struct Logprobs {
     size_t          n_tokens, n_top;
 } Logprobs;
 
-/* Adds a token, with n_top alternatives that are the same number each time. False if there is no memory. */
+/* Adds a token with its n_top alternatives; n_top is the same at each call. False if there is no memory. */
 bool cli_logprobs_add(Logprobs *l, const RpTokenLogprob *chosen, const RpTokenLogprob *top, size_t n_top);
 void cli_logprobs_free(Logprobs *l);
 

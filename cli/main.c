@@ -53,7 +53,7 @@ static const Command *find_command(const char *name) {
     return NULL;
 }
 
-/* True if `second` is no file but close to the second word of a command, as in "bench lauches". */
+/* True if `second` is not a file, but close to the second word of a command, as in "bench lauches". */
 static bool is_mistyped(const char *first, const char *second) {
     const char  *names[CLI_N_COMMANDS];
     const size_t length = strlen(first);

@@ -104,7 +104,7 @@ static bool print_line(const RpReplyEvent *e) {
     return cli_print("", 0);
 }
 
-/* Each kind in lines of its own:  (reasoning) ...  and  name({"a": 1})  and  (malformed call) ... */
+/* Each kind has lines of its own:  (reasoning) ...  and  name({"a": 1})  and  (malformed call) ... */
 static bool print_text(EventPrinter *p, const RpReplyEvent *e) {
     const bool arguments = e->kind == RP_REPLY_CALL_ARGUMENTS, end = e->kind == RP_REPLY_CALL_END;
     const bool other = !p->any || p->kind != e->kind || e->kind == RP_REPLY_CALL_BEGIN;

@@ -16,7 +16,7 @@ typedef struct Text {
  * both. After a failure there is nothing to free. */
 RP_NODISCARD RpStatus cli_read_text(const char *text, const char *path, Text *out);
 
-/* Removes the temporary files that killed runs left of an output, and says so. */
+/* Removes temporary files of an output that killed runs have left, and says so. */
 void cli_clean_output(const char *path);
 
 /* The file of -o, which is written as a whole (reprise/file.h); for NULL and "-" *out is stdout and *file is NULL.

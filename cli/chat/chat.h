@@ -1,7 +1,7 @@
 /* chat.h - the state of `reprise chat`, its turns and its commands.
  *
  * A chat with a template in Jinja is a Dialogue: tools, reasoning, files. The named formats, --no-template and
- * --parse-special have a Conversation, of plain messages only. */
+ * --parse-special use a Conversation, which has plain messages only. */
 #ifndef CLI_CHAT_CHAT_H
 #define CLI_CHAT_CHAT_H
 

@@ -141,7 +141,7 @@ static RpStatus help(Chat *c, const char *text) {
 
 const char *cli_chat_command_name(int i) { return i < N_COMMANDS ? commands[i].name : NULL; }
 
-/* The command of which the line has the name, alone or with an argument if it takes one. */
+/* The command that the line names, alone or with an argument if it takes one. */
 static const ChatCommand *find(const char *line, size_t n, bool has_text) {
     for (int i = 0; i < N_COMMANDS; i++) {
         const ChatCommand *k = &commands[i];

@@ -22,7 +22,8 @@ static void pop_message(Conversation *c) {
     free((char *)(uintptr_t)c->messages[c->n_messages].text); /* strdup of push_message */
 }
 
-/* After it the next turn tokenises the whole conversation again (tokens_to_append). */
+/* Call it if known_text is no longer right: the next turn then tokenises the whole conversation again
+ * (tokens_to_append). */
 static void forget_text(Conversation *c) {
     free(c->known_text);
     c->known_text = NULL;
@@ -77,9 +78,9 @@ static size_t seen(const Conversation *c, const int32_t *ids, size_t n) { return
 /* The tokens to append so that the context holds the whole conversation, and how many of them the sampler has accepted
  * in the turns before.
  *
- * If its text begins with known_text, only the rest is tokenised. Tokenising all of it could cut the reply
- * into other tokens than were sampled, which would invalidate the KV cache. Otherwise all of the text is
- * tokenised, and the context goes back to the longest common prefix of token ids, or where it cannot, further. */
+ * If its text begins with known_text, only the rest is tokenised. Tokenising all of it could cut the reply into other
+ * tokens than were sampled, which would invalidate the KV cache. Otherwise all of the text is tokenised, and the
+ * context goes back to the longest common prefix of token ids, or further if it cannot stop there. */
 static RpStatus tokens_to_append(Conversation *c, const Prompt *p, RpTokenList *ids, size_t *n_seen) {
     const size_t n_known = c->known_text != NULL ? strlen(c->known_text) : 0;
     *n_seen              = 0;

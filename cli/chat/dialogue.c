@@ -25,7 +25,7 @@ void cli_dialogue_free(Dialogue *d) {
     *d = (Dialogue){0};
 }
 
-/* Takes `message`, NULL if memory ran out. */
+/* Takes ownership of `message`, which is NULL if memory ran out. */
 static RpStatus append(Dialogue *d, json_t *message) {
     if (message == NULL || json_array_append_new(messages_of(d), message) != 0) return no_memory();
     return RP_OK;
@@ -150,8 +150,8 @@ static bool on_prefill(int64_t done, int64_t total, void *user) {
     return c->o->on_prefill(done, total, c->o->user);
 }
 
-/* FNV-1a. Ids of calls then differ from all others of the conversation, also from those of a file that was resumed: the
- * log finds calls by their ids. */
+/* FNV-1a. It seeds the ids of calls, so that they differ from all others of the conversation, also from those of a
+ * resumed file: the log finds calls by their ids. */
 static uint64_t hash(const char *text, uint64_t seed) {
     uint64_t h = 0xcbf29ce484222325u ^ seed;
     for (; *text != '\0'; text++) h = (h ^ (unsigned char)*text) * 0x100000001b3u;

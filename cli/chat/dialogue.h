@@ -15,7 +15,7 @@ typedef struct Dialogue {
     RpSampler            *sampler;
     const RpChatTemplate *chat_template;
     struct json_t        *request; /* {"messages": [...], "tools": [...], ...} */
-    char                 *asked;   /* the request that the latest reply answers, as text; NULL before it */
+    char                 *asked;   /* the request that the latest reply answers, as text; NULL before the first reply */
     RpToolCallLog        *log;
     RpTokenList           context; /* the tokens that have been run */
     int32_t n_restored, n_kept; /* tokens of the last file that was loaded, 0: it was no context; and how many of them
@@ -37,14 +37,14 @@ RP_NODISCARD RpStatus cli_dialogue_result(Dialogue *d, const struct json_t *call
 /* The i-th call of the last message, borrowed; NULL behind the last one. `name` is borrowed too. */
 struct json_t *cli_dialogue_call(const Dialogue *d, size_t i, const char **name);
 
-/* The messages, to go back to them after a failure. NULL if memory ran out. */
+/* Returns the messages, for cli_dialogue_restore after a failure. NULL if memory ran out. */
 struct json_t *cli_dialogue_keep(const Dialogue *d);
-/* Goes back to them and frees them. */
+/* Makes `kept` the messages again and frees it. */
 void cli_dialogue_restore(Dialogue *d, struct json_t *kept);
 void cli_dialogue_drop(struct json_t *kept); /* frees them */
 
-/* Removes the messages after the last user message, and that message too unless `keep_it`. With `keep_it` results of
- * tools that have no reply yet are kept. False if there is no message of the user. */
+/* Removes the messages after the last user message, and that message too unless `keep_it`. With `keep_it` tool results
+ * that have no reply yet are kept. False if there is no message of the user. */
 bool cli_dialogue_back(Dialogue *d, bool keep_it);
 
 typedef struct ReplyOptions {
@@ -56,8 +56,8 @@ typedef struct ReplyOptions {
     RpChatNote        *on_note; /* or NULL */
 } ReplyOptions;
 
-/* Streams a reply to the messages and appends it. `*kept` is false if it was interrupted before it had any text: then
- * it is not appended. Calls of an interrupted reply are dropped. Errors of rp_chat_generate; RP_E_NOMEM. */
+/* Streams a reply to the messages and appends it. A reply that was interrupted before it had any text is not appended,
+ * and `*kept` is false. Calls of an interrupted reply are dropped. Errors of rp_chat_generate; RP_E_NOMEM. */
 RP_NODISCARD RpStatus cli_dialogue_reply(Dialogue *d, const ReplyOptions *o, RpChatResult *result, bool *kept);
 
 /* ---- dialogue_files.c ---- */
@@ -65,12 +65,12 @@ RP_NODISCARD RpStatus cli_dialogue_reply(Dialogue *d, const ReplyOptions *o, RpC
 /* Sets a variable of the template. */
 RP_NODISCARD RpStatus cli_dialogue_set(Dialogue *d, const char *name, bool value);
 
-/* Takes the tools of a file, a JSON array; NULL: none. They are tried with the template; after a failure the old ones
- * stay. */
+/* Sets the tools to those of a file, a JSON array; NULL: none. They are tried with the template; after a failure the
+ * old ones stay. */
 RP_NODISCARD RpStatus cli_dialogue_tools(Dialogue *d, const char *path);
 
-/* Replaces the conversation by that of a file, which is tried with the template; after a failure it stays. A file of
- * rp_session_save or rp_engine_save also gives the generator its context. */
+/* Replaces the conversation by that of a file, which is tried with the template; after a failure the old one stays. A
+ * file of rp_session_save or rp_engine_save also gives the generator its context. */
 RP_NODISCARD RpStatus cli_dialogue_load(Dialogue *d, const char *path);
 
 /* Writes the conversation to a file, which is replaced as a whole or stays. A path that ends with ".context" gets the

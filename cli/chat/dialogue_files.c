@@ -54,7 +54,7 @@ static RpStatus load(const char *path, json_t **out) {
     return cli_load_json(path, out);
 }
 
-/* The request with other tools, which it takes. */
+/* A copy of the request with other tools. Takes ownership of `tools`. */
 static RpStatus with_tools(const Dialogue *d, json_t *tools, json_t **out) {
     *out = json_copy(d->request);
     if (*out == NULL || json_object_set_new(*out, "tools", tools) != 0) return no_memory();
@@ -125,8 +125,8 @@ RpStatus cli_dialogue_load(Dialogue *d, const char *path) {
     return RP_OK;
 }
 
-/* A slip in the name of a file must not cost a model. Devices and pipes are written to, empty files are replaced. A
- * file that is no JSON is read only as far as its first bytes. */
+/* A mistyped file name must not destroy a model. Devices and pipes are written to, empty files are replaced. A file
+ * that is no JSON is read only as far as its first bytes. */
 static RpStatus check_replaced(const char *path) {
     struct stat  s;
     json_error_t e;

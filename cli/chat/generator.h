@@ -16,13 +16,14 @@ typedef struct Generator {
 const RpModel *cli_generator_model(const Generator *g);
 int32_t        cli_generator_n_ctx(const Generator *g);
 
-/* Goes back to n tokens or, where a session cannot, to fewer; returns them. An engine keeps all that it has. */
+/* Goes back to n tokens, or to fewer if a session cannot stop there; *out is their number. An engine keeps all that it
+ * has. */
 RP_NODISCARD RpStatus cli_generator_rewind(Generator *g, size_t n, size_t *out);
 
 /* As rp_generate, for a reply to `context` and the prompt behind it, of which the sampler has accepted n_seen tokens in
- * the turns before. `context` gets what the session has then, after a failure perhaps a part of the prompt; with an
- * engine cli_guessed_context, and after a failure nothing. Tokens of the reply are appended to o->tokens, which is
- * empty before. */
+ * the turns before. `context` gets the tokens that the session has afterwards, which after a failure may be a part of
+ * the prompt. With an engine it gets cli_guessed_context, and nothing after a failure. Tokens of the reply are appended
+ * to o->tokens, which is empty before. */
 RP_NODISCARD RpStatus cli_generator_reply(Generator *g, RpSampler *sampler, RpTokenList *context,
                                           const RpTokenList *prompt, size_t n_seen, const RpGenerateOptions *o,
                                           RpGenerateResult *result);
@@ -31,7 +32,8 @@ RP_NODISCARD RpStatus cli_generator_reply(Generator *g, RpSampler *sampler, RpTo
 RP_NODISCARD RpStatus cli_generator_chat(Generator *g, RpSampler *sampler, const RpChatOptions *o,
                                          RpChatResult *result);
 
-/* As rp_session_save and rp_session_restore; `context` is what the session has. *n_kept: as of rp_engine_restore. */
+/* As rp_session_save and rp_session_restore; `context` is the tokens that the session has. *n_kept is that of
+ * rp_engine_restore. */
 RP_NODISCARD RpStatus cli_generator_save(const Generator *g, const RpTokenList *context, const char *note,
                                          const char *path);
 RP_NODISCARD RpStatus cli_generator_restore(Generator *g, const char *path, RpTokenList *context, int32_t *n_kept,

@@ -43,7 +43,7 @@ typedef struct Line {
 
 static bool is_interrupted(const Input *in) { return in->catches && cli_interrupted(); }
 
-/* The line, or none after a signal that ends the input. */
+/* Returns the line, or none after a signal that ends the input. */
 static Line unless_interrupted(const Input *in, Line line) {
     if (!is_interrupted(in)) return line;
     free(line.text);

@@ -18,7 +18,7 @@ typedef struct Input {
 typedef struct InputText {
     char *text;  /* malloc; NULL: the input has ended */
     bool  block; /* between lines of """, or pasted in several lines: never a command */
-    bool  bad;   /* it cannot be sent, which has been said; `text` is "" */
+    bool  bad;   /* it cannot be sent, which was reported; `text` is "" */
 } InputText;
 
 /* Reads a message: a line, lines that are joined by a backslash at their ends, or the lines between two lines of """.

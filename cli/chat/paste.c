@@ -89,7 +89,7 @@ static bool has_byte(int fd) {
     return state.taken < state.waiting.n || poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, WAIT_MS) == 1;
 }
 
-/* Puts bytes in front of those that wait. Without memory they are lost. */
+/* Puts bytes in front of the waiting ones. Some of these bytes are lost if memory runs out. */
 static void give_back(const char *text, size_t n) {
     Bytes b  = {0};
     bool  ok = true;
@@ -100,7 +100,7 @@ static void give_back(const char *text, size_t n) {
     state.taken   = 0;
 }
 
-/* True behind an ESC if the rest of the mark follows; else what came is given back. */
+/* Call it behind an ESC. True if the rest of the mark follows; otherwise the bytes that were read are given back. */
 static bool begins(int fd) {
     char   came[sizeof begin_mark];
     size_t n = 0;

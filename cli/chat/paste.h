@@ -13,7 +13,7 @@
  * the line. */
 void cli_paste_catches(bool on);
 
-/* Around each line: the terminal marks what is pasted, or no longer. Ctrl-C between them ends the program,
+/* Call them around each line: the terminal marks pasted text only between them. Ctrl-C between them ends the program,
  * unless it is caught. */
 void cli_paste_on(void);
 void cli_paste_off(void);

@@ -35,7 +35,7 @@ static void set_style(Show *s, Style style) {
     s->styled = style != STYLE_PLAIN;
 }
 
-/* Before the first piece of another kind. */
+/* Call it before the first piece of another kind of event. */
 static bool begin(Show *s, RpReplyEventKind kind) {
     const bool bare = cli_style(stdout, STYLE_DIM)[0] == '\0'; /* a terminal without colours */
     if (s->styled) set_style(s, STYLE_PLAIN);

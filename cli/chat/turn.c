@@ -188,7 +188,8 @@ static RpStatus ask_results(Chat *c, Results *out) {
     return RP_OK;
 }
 
-/* Replies, and results of tools, until a reply has no calls. *whole: the turn is complete, else it is taken back. */
+/* Alternates replies and tool results until a reply has no calls. *whole: the turn is complete; otherwise the caller
+ * takes it back. */
 static RpStatus run_rounds(Chat *c, bool *whole) {
     Results results = RESULTS_GIVEN;
     bool    kept    = true;
@@ -203,7 +204,8 @@ static RpStatus run_rounds(Chat *c, bool *whole) {
     return RP_OK;
 }
 
-/* Goes back to `before`, the messages before the turn, unless the turn becomes complete. `st`: the status so far. */
+/* Runs a turn, and restores `before`, the messages before the turn, unless the turn becomes complete. `st` is the
+ * status so far. */
 static RpStatus run_turn(Chat *c, RpStatus st, struct json_t *before) {
     bool whole = false;
     if (st == RP_OK) st = run_rounds(c, &whole);

@@ -76,7 +76,7 @@ static bool needs_dialogue(void) {
     return args.tools != NULL || args.resume != NULL || args.save != NULL || args.show_reasoning || args.budget > 0;
 }
 
-/* Templates in Jinja have a dialogue. Its prompts have no control tokens in messages, so not with --parse-special. */
+/* Templates in Jinja have a dialogue, except with --parse-special: messages of a dialogue have no control tokens. */
 static RpStatus begin(Chat *c) {
     const RpChatTemplate *t = c->conversation.format.program;
     c->has_dialogue         = t != NULL && !args.no_template && !args.parse_special;

@@ -16,7 +16,7 @@ static struct {
     DeviceArgs  device;
 } args = {.normalize = NORM_NOT_GIVEN};
 
-/* One row for each text, or of pooling none for each token. */
+/* One row for each text, or for each token with pooling none. */
 typedef struct Vectors {
     float    *x; /* [n][n_out] */
     size_t    n, n_out;
@@ -25,7 +25,8 @@ typedef struct Vectors {
     RpPooling pooling;
 } Vectors;
 
-/* --normalize has the numbers of llama.cpp's embd_normalize: -1 none, 0 the largest value becomes 32760, p. */
+/* --normalize has the numbers of llama.cpp's embd_normalize: -1 none; 0 scales the largest value to 32760; p > 0
+ * divides by the p-norm. */
 static int32_t norm_of(int32_t n) {
     if (n == NORM_NOT_GIVEN) return RP_NORMALIZE_DEFAULT;
     return n == 0 ? RP_NORMALIZE_MAX : n;

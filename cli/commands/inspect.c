@@ -41,7 +41,7 @@ static void print_number(const RpGgufValue *v, RpGgufType type, uint64_t i) {
         printf("%.*g", type == RP_GGUF_F32 ? 7 : 17, x);
 }
 
-/* Prints a value, of an array its first SHOWN_ELEMS elements and their number. */
+/* Prints a value; of an array, the first SHOWN_ELEMS elements and the number of elements. */
 static void print_value(const RpGgufValue *v) {
     const bool       array  = v->type == RP_GGUF_ARRAY;
     const RpGgufType type   = array ? v->elem_type : v->type;

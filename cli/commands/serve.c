@@ -69,7 +69,7 @@ static RpStatus engine_options(RpEngineOptions *out) {
                              .passes       = args.passes,
                              .state_bytes  = (size_t)args.state_mb * MB};
     cli_engine_options(&args.guesses, &args.device, out);
-    /* --memory is for models, unless a copy of their weights is asked for. */
+    /* With --memory no repacked copies are made unless they are asked for: that memory is for models. */
     if (out->repack == NULL && args.memory_mb > 0 && rp_option(RP_OPT_REPACK)[0] == '\0') out->repack = "off";
     return cli_kv_type(args.kv, &out->kv_type);
 }

@@ -116,9 +116,8 @@ static RpStatus describe(const RpModel *m, const RpTrainOptions *o, const RpTrai
     return RP_OK;
 }
 
-/* Refuses a preset that does not fit before its tokenizer is trained and its weights are written, which takes
- * long. With another vocabulary than that of the preset only a lower bound is known: without what the vocabulary
- * takes. */
+/* Refuses a preset that does not fit before its tokenizer is trained and its weights are written, which takes long.
+ * With another vocabulary than the preset's, only a lower bound is known: the memory without that of the vocabulary. */
 static RpStatus check_preset(void) {
     RpModel       *m;
     RpTrainOptions o;
@@ -150,7 +149,7 @@ static RpStatus check_preset(void) {
                    (double)need.activations / 1e9, (double)d.free_bytes / 1e9, d.id);
 }
 
-/* If all steps are made, the model is still to be written. */
+/* As many steps as --steps are accepted: the model is still to be written. */
 static RpStatus check_steps(const RpModel *m) {
     uint32_t made = 0;
     if (args.lora_rank > 0) return RP_OK; /* then rp_trainer_open reads them: see train() */

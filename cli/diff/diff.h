@@ -82,8 +82,8 @@ RP_NODISCARD RpStatus cli_diff_print(const DiffGraph *a, const DiffGraph *b, FIL
 RP_NODISCARD RpStatus cli_diff_print_json(const DiffGraph *a, const DiffGraph *b, FILE *out);
 RP_NODISCARD RpStatus cli_diff_print_times(const DiffGraph *a, const DiffGraph *b, FILE *out);
 
-/* Writes a label of node i: op and name, or for a node without a name also those it is made of: "rope
- * blk.0.q", "view of copy blk.0.k_store". Leaves have their name only. */
+/* Writes a label of node i: op and name. A node without a name also gets those of its first source: "rope blk.0.q",
+ * "view of copy blk.0.k_store". Leaves have their name only. */
 void cli_diff_label(const DiffGraph *g, int i, char *buf, size_t size);
 
 #endif

@@ -22,7 +22,7 @@ typedef struct WalkList {
     int       n;
 } WalkList;
 
-/* All nodes with a kernel, and those that a pass has turned from one into a view. RP_E_NOMEM. The caller frees the
+/* All nodes with a kernel, and nodes with a kernel that a pass has turned into views. RP_E_NOMEM. The caller frees the
  * list, also after a failure. */
 RP_NODISCARD RpStatus cli_walk_list(const ComputeGraph *g, const ExecPlan *plan, WalkList *out);
 void                  cli_walk_list_free(WalkList *list);

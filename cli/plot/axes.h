@@ -19,8 +19,8 @@ typedef struct Curve { /* x rises */
     size_t n, room;
 } Curve;
 
-/* A panel: pixels, and the values at its ends. long double: neither the difference of two values nor a sum of many
- * overflows. */
+/* A panel: pixels, and the values at its ends. They are long double, so that neither the difference of two values nor a
+ * sum of many overflows. */
 typedef struct Panel {
     double      top, height;
     long double lo, hi;

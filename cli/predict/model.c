@@ -85,7 +85,8 @@ static double tensor_us(const Gpu *g, const KernelCounts *k) {
     return share * us / g->mma_share;
 }
 
-/* Little's law for the busiest SM: bytes = bandwidth * latency. Without weights and cache: for the activations. */
+/* Little's law for the busiest SM: bytes = bandwidth * latency. For a kernel without weights and cache it is applied to
+ * the activations. */
 static double flight_us(const Gpu *g, const KernelCounts *k) {
     const double bytes     = k->dram_bytes > 0.0 ? k->dram_bytes : k->activation_bytes;
     const double blocks    = blocks_of_an_sm(g, k);

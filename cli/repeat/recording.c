@@ -37,7 +37,7 @@ RpStatus cli_recording_begin(Recording *r, bool no_text, const char *command, co
     return add_loras(r, adapters);
 }
 
-/* A slip in the name of the file must not cost a model: only a manifest and an empty file are replaced. */
+/* A mistyped file name must not destroy a model: only a manifest and an empty file are replaced. */
 static RpStatus check_old(const char *path) {
     static const char begin[] = "{\"reprise_manifest\"";
     struct stat       info;

@@ -54,22 +54,22 @@ typedef struct RecordingOf {
 
 RP_NODISCARD RpStatus cli_recording_run(Recording *r, const RecordingOf *of);
 
-/* A new turn, to which the sampler tells its tokens from here on; NULL: out of memory. */
+/* Begins a turn, which gets each token of the sampler from here on; NULL: out of memory. */
 RP_NODISCARD RpStatus cli_recording_turn(Recording *r, RpSampler *sampler);
 
 /* The sampler was reset. */
 void cli_recording_reset(Recording *r);
 
-/* The turn has ended: of the tokens in the context, the first `kept` were there before. A turn without a token is taken
- * back. The sampler tells nobody of its tokens any more. */
+/* Ends the turn. The first `kept` tokens of the context were there before it. A turn without a token is removed. The
+ * sampler no longer reports its tokens. */
 RP_NODISCARD RpStatus cli_recording_end_turn(Recording *r, RpSampler *sampler, const int32_t *prompt, size_t n,
                                              int32_t kept, const RpGenerateResult *result);
 
-/* Before cli_recording_end_turn: what held the reply (manifest_turn_held). */
+/* Call it before cli_recording_end_turn: records what held the reply (manifest_turn_held). */
 void cli_recording_held(Recording *r, ManifestGrammarKind kind, const char *text, size_t n, const char *chat_template,
                         int32_t reasoning_budget);
 
-/* The turn has failed, and is left out. */
+/* Leaves out a turn that has failed. */
 void cli_recording_drop_turn(Recording *r, RpSampler *sampler);
 
 /* Writes the file if `st` is RP_OK and there is a turn, and frees everything. Returns `st`, or the failure to write. */

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* False: it parts. `logits` NULL: there were none. */
+/* Compares a token and its logits with the manifest; false: they differ. `logits` is NULL if there are none. */
 static bool compare(Repeat *r, int32_t token, const float *logits) {
     const ManifestTurn *t    = &r->m->turns[r->turn];
     const size_t        i    = r->step;
@@ -51,7 +51,7 @@ static RpStatus append(Repeat *r, const int32_t *tokens, size_t n) {
     return RP_OK;
 }
 
-/* Goes back to what the context has in common with the tokens that were there before the turn, and appends the rest. */
+/* Rewinds the context to the prefix that it shares with the tokens before the turn, and appends the rest. */
 static RpStatus take_kept(Repeat *r, const ManifestTurn *t) {
     size_t n = 0;
     while (n < r->context.n && n < (size_t)t->kept && r->context.ids[n] == t->prompt.ids[n]) n++;

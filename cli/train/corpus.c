@@ -178,7 +178,7 @@ RpStatus cli_corpus_read_tokens(Corpus *c, const char *path, int32_t bytes, int3
 
 /* ---- the split ---- */
 
-/* Moves ids [from, end) of the tokens so far to the held ones, or to where the next training tokens go. */
+/* Moves ids [from, end) of the tokens so far to the held-out ones, or to the end of the training tokens. */
 static RpStatus move(Corpus *c, size_t from, size_t end, bool held, size_t *n_train) {
     if (!held) memmove(c->train.ids + *n_train, c->train.ids + from, (end - from) * sizeof *c->train.ids);
     if (!held) *n_train += end - from;

@@ -98,7 +98,8 @@ RP_NODISCARD RpStatus cli_train_log_open(TrainLog *log, const char *path, int64_
 RP_NODISCARD RpStatus cli_train_log_step(TrainLog *log, const StepReport *r, const RpTrainer *t, const RpModelInfo *m);
 RP_NODISCARD RpStatus cli_train_log_validation(TrainLog *log, int64_t step, double loss, size_t n_sequences);
 
-/* Writes the log to the disk (fsync), before a checkpoint that promises its lines. Closing does it too. */
+/* Writes the log to the disk (fsync). Call it before writing a checkpoint, so that the log has the lines of all its
+ * steps. Closing does it too. */
 RP_NODISCARD RpStatus cli_train_log_sync(TrainLog *log);
 RP_NODISCARD RpStatus cli_train_log_close(TrainLog *log, RpStatus status);
 

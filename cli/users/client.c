@@ -141,7 +141,7 @@ static RpStatus read_head(Stream *s) {
     }
 }
 
-/* Gives the lines that are complete. */
+/* Calls back with the lines that are complete. */
 static RpStatus add_body(Stream *s, const char *p, size_t n) {
     if (s->n_line + n + 1 > MAX_LINE) return broken(s, "a line of the answer is too long");
     if (s->n_line + n + 1 > s->room) {
