@@ -5,7 +5,7 @@
 #include "base/sampling/candidates.h"
 #include "base/step_state.h"
 
-/* The rest of what a token is chosen by: an RpSampleExtra and its bits, or NULL. */
+/* Further parameters of the choice: an RpSampleExtra and its bits, or NULL. */
 typedef const int32_t *SampleExtra;
 
 /* The token for the parameters, the seed and the counter of `s`, which it increments if it draws a random number; -1 if

@@ -1,5 +1,5 @@
-/* The CPU kernel of every op, made from the rows, so that a missing kernel is a link error; and the phases and memory
- * of the ops that define rp_needs_<op>. */
+/* The table of CPU kernels, generated from the rows of the ops, so that a missing kernel is a link error. It also has
+ * the phases and memory of the ops that define rp_needs_<op>. */
 #include "base/kernels.h"
 #include "base/op_table.h"
 

@@ -6,7 +6,7 @@
  *           columns: cuBLASLt, where it is available and faster (mul_mat_blas.cu)
  * traffic   the weights once per four tokens; x once per block, from L2
  * numerics  tiles: tile_int8.cuh, tile_f16.cuh. GEMV: integer dot products per sum block, or f32 products; f32 sums,
- * order in gemv.cuh */
+ *           order in gemv.cuh */
 #include "base/kernels.h"
 #include "kernels/blas/mul_mat_blas.h"
 #include "kernels/device/arrive.cuh"

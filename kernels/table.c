@@ -1,5 +1,5 @@
-/* The CUDA launchers by op, made from the rows, so that a missing one is a link error; and the scratch memory of the
- * ops that define rp_cuda_<op>_scratch. */
+/* The table of CUDA launchers, generated from the rows of the ops, so that a missing one is a link error. It also has
+ * the scratch memory of the ops that define rp_cuda_<op>_scratch. */
 #include "base/kernels.h"
 #include "base/op_table.h"
 

@@ -1,7 +1,6 @@
 /* Products of quantised weights with many q8_act columns in f16 tiles (tile.cuh).
  * geometry  prepare: a block of 256 threads for each column, which it rounds to f16. tiles: grid (column tiles, row
- * tiles), so
- *           that blocks which share weights run at the same time
+ *           tiles), so that blocks which share weights run at the same time
  * traffic   the weights once for each column tile, f16 columns once for each row tile, from L2
  * numerics  factors rounded to f16, f32 sums (tile_f16.cuh) */
 #include "kernels/device/tile_f16.cuh"
@@ -16,7 +15,7 @@ struct PrepareArgs {
     bool         paired; /* runs in the order of K types */
 };
 
-/* As for views (launch.cuh): the bytes between the members, which have what was on the stack. */
+/* Clears the padding, which would hold stack contents, as launch.cuh does for views. */
 static inline void rp_clear_padding(PrepareArgs &p) {
     rp_clear_padding(p.x);
     memset((char *)&p.to.shared + sizeof p.to.shared, 0,

@@ -270,7 +270,7 @@ static int attending(const Block *b, int i, int64_t first, int64_t least) {
     return n;
 }
 
-/* Queries from i on of one token, which attends to a part of the tile at `first`; returns how many. */
+/* Computes the queries from i on of one token, which attends to a part of the tile at `first`, and returns how many. */
 static int attend_to_part(const RpOpArgs *args, Block *b, int i, int64_t hk, int64_t first,
                           const AttentionKernels *kernels) {
     const KvRange r    = b->queries[i].range;
@@ -285,7 +285,7 @@ static int attend_to_part(const RpOpArgs *args, Block *b, int i, int64_t hk, int
     return n;
 }
 
-/* Rows from to end - 1 of the `left` rows of the tile behind `t` into L2. */
+/* Prefetches rows from to end - 1 of the `left` rows of the tile behind `t` into L2. */
 static void prefetch_next_tile(const RpOpArgs *args, const AttentionTile *t, int64_t left, int from, int end) {
     const size_t bytes = attention_bytes(args->attention.k.dtype, t->dim);
     for (int j = from; j < end && j < left; j++)
@@ -295,8 +295,8 @@ static void prefetch_next_tile(const RpOpArgs *args, const AttentionTile *t, int
         }
 }
 
-/* Queries from i on, that attend to the tile in kt_f32 and v_f32; returns how many. First the keys and then the values
- * are used by all of them, so that one of both is in L1 at a time. */
+/* Computes the queries from i on that attend to the tile in kt_f32 and v_f32, and returns how many. All of them use the
+ * keys first and then the values, so that L1 holds only one of the two at a time. */
 static int attend_to_loaded(Block *b, int i, AttentionTile *tile, const AttentionKernels *kernels) {
     int count[GROUPS_AT_ONCE], n = 0, at = i;
     for (; n < GROUPS_AT_ONCE && (count[n] = attending(b, at, tile->first, 1)) > 0; at += count[n++])

@@ -115,7 +115,7 @@ INLINE __m512 exp_lanes(__m512 x) {
     return _mm512_mask_mov_ps(_mm512_scalef_ps(p, n), _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), x);
 }
 
-/* weights_body of attention.c for up to four heads, each in a lane of max, sum and rescale. */
+/* `weights` of attention_plain.c for up to four heads, each in a lane of max, sum and rescale. */
 INLINE void weights_of(const AttentionTile *t, RpDtype type, int n_heads) {
     const __m512       lowest = _mm512_set1_ps(-INFINITY);
     __m512             p[ATTENTION_HEADS][2], most[ATTENTION_HEADS], s[ATTENTION_HEADS];

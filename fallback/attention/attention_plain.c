@@ -94,7 +94,7 @@ RP_BODY float largest(const float *p, float max) {
     return nan != 0 ? NAN : rp_bits_to_f32((uint32_t)in_order((uint32_t)most));
 }
 
-/* The update of max, rescale and sum above; p turns from scores into weights. Scores of missing positions are
+/* The update of max, rescale and sum in attention.c; p turns from scores into weights. Scores of missing positions are
  * -infinity, weight 0. `base` is the new maximum, or 0 while all scores are -infinity: their difference would be
  * NaN. */
 RP_BODY void weights_body(AttentionHead *head, int n) {

@@ -41,7 +41,7 @@ size_t rp_repacked_copy_bytes(const RpTensorView *w) {
     return (bytes + align - 1) / align * align;
 }
 
-/* ---- to the repacked layout: row r of a block. The bytes of a quad of Q4 and Q8 lie in the file as in a lane ---- */
+/* ---- to the repacked layout: row r of a block. Quads of Q4 and Q8 have the bytes of the file ---- */
 
 RP_BODY void put_quad(uint8_t *to, const void *quad) { memcpy(to, quad, RP_QUAD); }
 

@@ -2,7 +2,7 @@
  *
  *     x[i] ~ d * (2 * s + 1) * v[i]      d of a block of 256, s of each sub-block, v from the codebook
  *
- * The squared errors, weighted by the importance w, are made small. */
+ * The search looks for a small sum of squared errors, weighted by the importance w. */
 #ifndef FALLBACK_QUANTS_CODEBOOK_FIT_H
 #define FALLBACK_QUANTS_CODEBOOK_FIT_H
 

@@ -34,8 +34,8 @@ static bool has_codebook(RpDtype dtype) {
 /* Refuses values that need a scale or minimum above the largest f16, 65504, as ggml's check of quantised data does: the
  * block then holds infinities, NaN, or zeros where a search by squared error overflowed. An error of half of the
  * largest magnitude tells them from rounding, which is a quarter at most. Up to 32768 nothing overflows, in NVFP4 up to
- * 2688. Q1_0 has but one magnitude, and a search for codebooks scales values to 1: their d is finite or not. `at`: the
- * number of element x[0] in its row. */
+ * 2688. Q1_0 has one magnitude only, and a search for codebooks scales values to 1: there only an infinite d shows the
+ * overflow. `at`: the number of element x[0] in its row. */
 static RpStatus check_range(RpDtype dtype, const float *x, const void *block, int64_t at) {
     const RpDtypeInfo *info = rp_dtype_info(dtype);
     float              y[256];
@@ -51,13 +51,13 @@ static RpStatus check_range(RpDtype dtype, const float *x, const void *block, in
     return RP_OK;
 }
 
-/* The quantisers that round as ggml's reference do that where all elements are as important. */
+/* Quantisers that round as ggml's reference does, if all elements have the same importance. */
 static bool rounds(RpDtype dtype) {
     return dtype == RP_Q4_0 || dtype == RP_Q4_1 || dtype == RP_Q5_0 || dtype == RP_Q5_1;
 }
 
 /* Importance of the elements of a block. Only the ratios count: the mean becomes 1, so that no sum overflows. Without
- * any, or where all is 0, it is 1 for each. */
+ * importance, or if all of it is 0, each element has 1. */
 static const float *importance_of(const float *w, int n, float *scaled) {
     float sum = 0.0f;
     for (int i = 0; i < n && w != NULL; i++) sum += w[i] / (float)n;

@@ -207,7 +207,7 @@ static void end_row(const Unit *u, int64_t row, int64_t h) {
     u->of_sink[row] = -p * u->delta[row];
 }
 
-/* Before pass 1 (`end` false) and after it. */
+/* Initialises the rows before pass 1 (`end` false), and finishes them after it. */
 static void prepare_rows(const Unit *u, bool end) {
     const RpTensorView *y = &u->args->attention_backward.y, *dy = &u->args->attention_backward.dy;
     for (int64_t h = u->key_head * u->group; h < (u->key_head + 1) * u->group; h++)

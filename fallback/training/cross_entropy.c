@@ -2,8 +2,8 @@
  *                = log(sum_i exp(x[i,t] - top)) - (x[target,t] - top)    top: the largest x[i,t], against overflow
  * log_probs[i,t] = x[i,t] - log(sum_i exp(x[i,t]))
  *
- * Computed in double and rounded once, but for exp. Rows are divided among the workers. A NaN or +inf in a row makes
- * the loss and all log_probs of the row NaN. A target whose logit is -inf has the loss +inf. */
+ * Everything but exp is computed in double and rounded once. Rows are divided among the workers. A NaN or +inf in a row
+ * makes the loss and all log_probs of the row NaN. A target whose logit is -inf has the loss +inf. */
 #include "fallback/rows.h"
 #include "fallback/training/log_sum.h"
 

@@ -1,6 +1,6 @@
-/* y[e] = sum of weights[t] over the j,t with ids[j,t] = e / (k * tokens): the share of all choices that fell on
- * expert e. Without weights each counts 1. A weight of 0 leaves padding out; ids that are no expert count for
- * none. Each worker counts for a range of experts, in the order of the memory. */
+/* y[e] = sum of weights[t] over the j,t with ids[j,t] = e / (k * tokens): the share of all choices that fell on expert
+ * e. Without weights each counts 1. A weight of 0 leaves padding out; ids that are no expert are ignored. Each worker
+ * counts for a range of experts, in the order of the memory. */
 #include "fallback/rows.h"
 
 #include "ops/rules.h"

@@ -1,6 +1,6 @@
 /* dw[:,r] = scale * sum of dy[:,t] over the t with ids[t] = r: the gradient of a table of embeddings. Columns are
  * divided among the workers, and each adds in the order of t, so the number of workers changes no bit (I8). Ids outside
- * of the table count for none. */
+ * of the table are ignored. */
 #include "fallback/rows.h"
 #include "fallback/simd/float.h"
 

@@ -140,8 +140,8 @@ __device__ int unknown_zero() {
 #endif
 }
 
-/* The sums over splits of the two rows of a lane. Accumulators of more than one split wait in local memory: registers
- * are needed for the tiles. */
+/* The sums over splits of the two rows of a lane. With more than one split the accumulators are kept in local memory,
+ * because the tiles need the registers. */
 template <int SIZE> struct PrefillWhole {
     enum { COLUMNS = SIZE / 8 };
     float maximum[2], sum[2], acc[COLUMNS * 4];

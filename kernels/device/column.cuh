@@ -46,7 +46,7 @@ struct ColumnGrid {
     int unit = 1;
 };
 
-/* Deals `tiles` row tiles out to `blocks` blocks. */
+/* Divides `tiles` row tiles among `blocks` blocks. */
 static inline ColumnGrid rp_grid_of(int64_t tiles, int64_t blocks, int split) {
     return {split, (int)blocks, (int)(tiles / blocks), (int)(tiles % blocks), -1};
 }

@@ -223,7 +223,8 @@ __device__ static inline void rp_gemv_reduce(const GemvWork &work, int tile, con
     put(m, lane, sum);
 }
 
-/* Every thread of the block calls it at the end of a row tile. It does nothing, unless a Put has an overload of it. */
+/* Every thread of the block calls it at the end of a row tile. It does nothing unless there is an overload for the
+ * Put. */
 template <class Put> __device__ static inline void rp_gemv_end_tile(const Put &, const GemvWork &, int) {}
 
 template <int C, int WARPS, class Put>

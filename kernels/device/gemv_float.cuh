@@ -69,7 +69,7 @@ template <RpDtype T, bool ALIGNED> struct Weights8 {
 };
 
 /* Accumulates `length` terms: a lane takes eight consecutive elements, then those 32 * split * 8 further on. Elements
- * past the end are zeros, which change no sum: it begins with +0, and is -0 at no time. ALIGNED: there are none past
+ * past the end are zeros, which change no sum: a sum begins with +0 and never becomes -0. ALIGNED: there are none past
  * the end. */
 template <RpDtype T, int C, bool ALIGNED, class Columns>
 __device__ static inline void rp_float_rows(const GemvWork &work, const FloatRows &rows, const Columns &columns,

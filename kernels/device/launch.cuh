@@ -1,6 +1,6 @@
 /* launch.cuh - the one way to launch a kernel: RP_LAUNCH, by cudaLaunchKernelExC, eagerly or into a capture. With
- * ctx->launch set, the hook gets the launch instead; the executor records, repoints and inspects by it. Every
- * kernel launched so executes griddepcontrol.wait itself (portable.cuh), so the hook is told `waits`. */
+ * ctx->launch set, the hook gets the launch instead; the executor records, repoints and inspects by it. Every kernel
+ * that is launched in this way executes griddepcontrol.wait itself (portable.cuh), so the hook is told `waits`. */
 #ifndef KERNELS_DEVICE_LAUNCH_CUH
 #define KERNELS_DEVICE_LAUNCH_CUH
 
@@ -27,14 +27,14 @@ template <auto KERNEL> static inline const char *rp_kernel_signature() { return 
 template <auto KERNEL> static inline const char *rp_kernel_signature() { return __PRETTY_FUNCTION__; }
 #endif
 
-/* Clears the bytes of a view between its members. They have what was on the stack, and kernels for constant arguments
- * are found by comparing all bytes (executor/cuda/special.c). */
+/* Clears the padding of a view, which would hold stack contents. Specialised kernels are found by comparing all bytes
+ * of the arguments (executor/cuda/special.c). */
 static inline void rp_clear_padding(RpTensorView &view) {
     const size_t end = offsetof(RpTensorView, dtype) + sizeof view.dtype;
     memset((char *)&view + end, 0, offsetof(RpTensorView, ne) - end);
 }
 
-/* Other arguments are numbers and pointers. */
+/* Other arguments are numbers and pointers; structs with padding have overloads of their own. */
 template <class T> static inline void rp_clear_padding(T &) {}
 
 /* cudaLaunchKernelExC takes arguments by untyped pointers. The unused parameter void (*)(P...) is the kernel: it
@@ -67,7 +67,7 @@ static inline RpStatus rp_launch(const char *op, RpKernelCtx *ctx, const LaunchS
     return launch(a...);
 }
 
-/* RP_LAUNCH_AS gives the kernel another name in dumps than its own. */
+/* RP_LAUNCH_AS gives the kernel another name in dumps. */
 #define RP_LAUNCH_AS(op, ctx, shape, name, kernel, ...)                                                                \
     rp_launch(op, ctx, shape, name, rp_kernel_signature<kernel>(), RP_KERNEL(kernel), kernel, __VA_ARGS__)
 #define RP_LAUNCH(op, ctx, shape, kernel, ...) RP_LAUNCH_AS(op, ctx, shape, #kernel, kernel, __VA_ARGS__)

@@ -54,8 +54,8 @@ __device__ static inline FloatPair rp_rope_stretch(const RopeShape &s, int pair)
     return rp_pair_add(scale, rp_pair_product(mix, s.rest));
 }
 
-/* Turns of a pair at position 1, in doubles, for a freq_base that no model has, or 0 (RpRopeParams). Not inlined: it
- * takes no registers from the usual way. */
+/* Turns of a pair at position 1, in doubles, for a freq_base that no model has, or 0 (RpRopeParams). Not inlined, so
+ * that it takes no registers from the common path. */
 __device__ static RP_NOINLINE uint64_t rp_rope_slow_turns(const RopeShape &s, float factor, int pair) {
     const double freq  = s.p.freq_base == 0.0f
                              ? (double)factor

@@ -90,14 +90,14 @@ static inline int64_t rp_tile_floats(RpPrefillTile kind, const RpTensorView *x) 
     return kind == RP_PREFILL_F16 ? (n + 3) / 4 * 4 + n * (stride / 2) : 0;
 }
 
-/* Launch it for at most `most` tiles of columns. `memory`: device memory of rp_tile_floats floats, aligned to 16 bytes;
- * NULL if the launches are only inspected. */
+/* Launches the product for at most `most` tiles of columns. `memory`: device memory of rp_tile_floats floats, aligned
+ * to 16 bytes; NULL if the launches are only inspected. */
 RP_NODISCARD RpStatus rp_cuda_tiles_int8(const char *op, const TileProduct *p, TileSize size, int64_t most,
                                          RpKernelCtx *ctx);
 RP_NODISCARD RpStatus rp_cuda_tiles_f16(const char *op, const TileProduct *p, TileSize size, int64_t most,
                                         float *memory, RpKernelCtx *ctx);
 
-/* The one that the device wants. */
+/* Launches the kind of tile that RpCudaTuning.prefill_tile names. */
 RP_NODISCARD static inline RpStatus rp_cuda_tiles(const char *op, const TileProduct *p, TileSize size, int64_t most,
                                                   float *memory, RpKernelCtx *ctx) {
     if (rp_tuning_of(ctx).prefill_tile == RP_PREFILL_INT8) return rp_cuda_tiles_int8(op, p, size, most, ctx);

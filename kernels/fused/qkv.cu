@@ -9,7 +9,7 @@
  *
  *               blockIdx.x   0 ... q.blocks-1 | ... + k.blocks-1 | ... + v.blocks-1
  *
- *           Projections whose weights have another type have a launch of their own, but for values in Q6_K beside Q4_K
+ *           Projections whose weights have another type have a launch of their own, except values in Q6_K beside Q4_K
  *           or Q5_K.
  *
  *           A rotation needs two rows, which are those of a warp (pair_of). So a block rotates and stores its own rows,

@@ -2,8 +2,7 @@
  * geometry  blocks of 256 threads, 4 for each multiprocessor; a thread has four elements at a time
  * traffic   grad once, param, m and v read and written: 28*n bytes
  * numerics  f32; the powers of beta as two floats, so that 1 - beta^step is rounded once. Intrinsics where the compiler
- * would
- *           contract a product and a sum: the bits are those of the CPU
+ *           would contract a product and a sum: the bits are those of the CPU
  * lr and step come from memory if they are sources (I4), else from the parameters. A step below 1 makes param NaN: a
  * kernel cannot return an error. A norm that is NaN or infinite skips the step. */
 #include "kernels/device/float_pair.cuh"

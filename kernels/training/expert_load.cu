@@ -1,7 +1,7 @@
 /* y[e] = sum of weights[t] over the j,t with ids[j,t] = e / number of ids; without weights each id counts 1
  * geometry  one block of 256 threads per expert, which looks at all ids
  * traffic   ids and weights once, from then on from L2: 4*k*tokens + 4*tokens bytes, and 4 for each expert
- * numerics  without weights exact but for the division: counts are at most 2^24 */
+ * numerics  without weights exact except for the division: counts are at most 2^24 */
 #include "kernels/device/device.cuh"
 
 #include "ops/rules.h"

@@ -1,7 +1,6 @@
 /* dw[:,r] = scale * sum of dy[:,t] over the t with ids[t] = r, in the order of t
  * geometry  dw is cleared by one thread per element. Then one block of 256 threads per token: the first token of an id
- * adds the
- *           rows of all tokens with that id; the blocks of the others end
+ *           adds the rows of all tokens with that id; the blocks of the others end
  * traffic   dw once, dy once; each block reads all ids, which stay in L1: 4*t^2 bytes
  * numerics  fma in f32, in the order of t: no atomics, so the order is fixed (I8) */
 #include "kernels/device/device.cuh"

@@ -58,7 +58,7 @@ RP_EXPAND_IQ1(IQ1_M, iq1_m)
 
 #ifdef RP_X86
 /* Four words of qh belong to 16 entries: each to four words. They are multiplied to bring their three bits to bits 8 to
- * 10; that of the fourth entry, and of the second and third too, after a shift to the right by one. */
+ * 10. The word of the fourth entry is shifted to the right by one before, and so are those of the second and third. */
 RP_BODY int                    at_iq1_s(const BlockIQ1_S *b, const uint16_t *at, int e) { return (void)b, at[e]; }
 RP_TARGET_AVX2 RP_BODY __m256i entries_iq1_s_avx2(const BlockIQ1_S *b, uint16_t *at) {
     const __m128i qh = _mm_loadu_si128((const void *)b->qh), half = _mm_srli_epi16(qh, 1);
@@ -173,7 +173,7 @@ static inline void quantize_iq1_m(const float *x, const float *w, void *out) {
 #endif
 
 #ifdef RP_LOADS_GEMV_AVX2 /* gemv_load_avx2.h */
-/* 8 times the value, plus 9 and the offset of 1 or -1, is unsigned. 9 is subtracted as that of other types. */
+/* 8 times the value, plus 9 and the offset of 1 or -1, is unsigned. 9 is subtracted like the offset of other types. */
 #define HEADER(ID, name)                                                                                               \
     ROW_SCALES(ID, name)                                                                                               \
     enum { LEFT_##name = 9 };                                                                                          \

@@ -6,7 +6,7 @@
 #include "fallback/quants/fit.h"
 
 /* A byte has five digits of base 3, as a fraction: byte = ceil(256 / 243 * (81 q0 + 27 q1 + 9 q2 + 3 q3 + q4)).
- * Times 3^n modulo 256 digit n is the first one, and 3 / 256 of that is it.
+ * Multiplied by 3^n modulo 256, a byte has digit n in front. That number times 3 / 256, rounded down, is the digit.
  *
  *     elements 32n + k         n in 0..4, k in 0..31   digit n of qs[k]
  *     elements 160 + 16n + k   n in 0..4, k in 0..15   digit n of qs[32 + k]

@@ -56,7 +56,7 @@ __device__ void store_rows(const Attention &a, int dim, int64_t hk, int row0, in
     }
 }
 
-/* Behind the keys and values of the block, whose loads would wait for what is prefetched. */
+/* Call it after the loads of the block's keys and values, which would otherwise wait for the prefetched bytes. */
 __device__ inline void prefetch_next(const Attention &a) {
     if (a.next.n > 0)
         rp_prefetch_next(a.next, (int)(blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z)),

@@ -13,7 +13,7 @@
  *
  * f32 accuracy with f16 factors: queries and weights are cut into a high and a low part, x = high + low. Queries are
  * first scaled by a power of two that brings the largest of a row to 2^14 .. 2^15, and weights are 2^14 exp(score -
- * maximum), so that the low parts are no subnormals. Each row of a product depends on its own row of the factors
+ * maximum), so that the low parts are not subnormal. Each row of a product depends on its own row of the factors
  * only. */
 #ifndef KERNELS_DEVICE_ATTENTION_ATTENTION_TILE_CUH
 #define KERNELS_DEVICE_ATTENTION_ATTENTION_TILE_CUH

@@ -40,7 +40,7 @@ template <> struct Blocks<RP_MXFP4> : SmallBlocks {
         __device__ void keep() { table += rp_keep(threadIdx.x) - threadIdx.x; }
         __device__ int  four(unsigned nibbles) const { return (int)rp_bytes(table, 0x0c080604u, nibbles); }
     };
-    /* 2^(e-128): e is the exponent field of the double of it, but that 2^-127 is subnormal, and 255 stands for
+    /* 2^(e-128): e is the exponent field of twice this value, except that 2^-127 is subnormal and 255 stands for
      * infinity. */
     __device__ static float half_scale(unsigned e) {
         const unsigned least = 0x00400000u, bits = e << 23;
