@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Families without windows in arch_table.c run up to the length of the window, where both agree. */
+/* The context of families without windows in arch_table.c ends at the length of the window: up to there, attention with
+ * and without a window agree. */
 static RpStatus context(HfModel *m, uint32_t *n_trained, uint32_t *n_ctx) {
     uint32_t window = 0, pad = 0;
     bool     used;

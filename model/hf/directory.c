@@ -27,7 +27,7 @@ void rp_hf_directory_close(HfDirectory *d) {
     *d = (HfDirectory){0};
 }
 
-/* The name of a file, or of one in a folder: no component is empty, or begins with a dot. */
+/* Checks that it is FILE or FOLDER/FILE, and that neither part is empty or begins with a dot. */
 static RpStatus check_name(const HfDirectory *d, const char *name) {
     const char  *slash = strchr(name, '/'), *last = slash != NULL ? slash + 1 : name;
     const size_t first = (size_t)(last - name);
@@ -43,7 +43,7 @@ static char *joined(const char *directory, const char *name) {
     return path;
 }
 
-/* `real` lies in the directory, or among the blobs of its cache. */
+/* Whether `real` lies in the directory, or among the blobs of its cache. */
 static bool inside(const HfDirectory *d, const char *real) {
     static const char blobs[] = "/blobs/";
     const size_t      n       = strlen(d->real);

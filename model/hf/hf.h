@@ -317,7 +317,8 @@ typedef struct HfCut {
 /* False: the form does not fit the shape of the tensor. */
 bool rp_hf_cut(const HfSizes *s, HfForm form, const SafeTensor *t, HfCut *out);
 
-/* The factors of a tensor of GGUF, of those that falcon_factors sets; NULL: there are none. */
+/* Sets the factors of a Falcon-H1 model. The second function returns those of a tensor of GGUF; NULL: there are
+ * none. */
 RP_NODISCARD RpStatus rp_hf_falcon_factors(HfModel *m, int64_t inner);
 const HfFactor       *rp_hf_factor(const HfModel *m, const char *name);
 

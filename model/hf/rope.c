@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A vector that the tensors of the file get. */
+/* Adds a vector to the tensors of the file. */
 static RpStatus add_vector(HfModel *m, const char *name, int64_t n, float **out) {
     *out = calloc((size_t)n + 1, sizeof **out);
     if (*out == NULL || m->n_vectors == HF_MAX_VECTORS) {
@@ -85,9 +85,9 @@ static RpStatus linear(const HfModel *m, const JsonNode *scaling, uint32_t n_tra
 /* A multiplier m of YaRN's magnitude. */
 static double yarn_magnitude(double factor, double m) { return 1.0 + 0.1 * m * log(factor); }
 
-/* YaRN whose borders are no whole pairs has a divisor for each pair: frequencies are divided by `factor` behind the
- * pair that turns beta_slow times in the old context, not before the one that turns beta_fast times, and blended
- * between. Equal to Peng et al. 2023 (arXiv:2309.00071) without rounding. */
+/* If the borders of YaRN are not rounded to whole pairs, each pair has a divisor. Behind the pair that turns beta_slow
+ * times in the old context, frequencies are divided by `factor`. Before the pair that turns beta_fast times they are
+ * unchanged, and between the two they are blended. Equal to Peng et al. 2023 (arXiv:2309.00071) without rounding. */
 static RpStatus yarn_factors(HfModel *m, const YarnNumbers *y, uint32_t head_dim, double base) {
     const double turns = head_dim / (2.0 * log(base)), pi = 3.14159265358979323846;
     double low = turns * log(y->n_orig / (y->fast * 2.0 * pi)), high = turns * log(y->n_orig / (y->slow * 2.0 * pi));

@@ -59,7 +59,7 @@ static RpStatus bad(const Weights *w, const Entry *e, const char *what) {
                    (int)(e->tensor->name.len < 96 ? e->tensor->name.len : 96), e->tensor->name.ptr, e->to.name, what);
 }
 
-/* Names that stand for something else inside of the library. */
+/* Refuses names that mean something else inside of the library. */
 static RpStatus check_unknown(const Weights *w, const SafeTensor *t) {
     const RpGgufString s = t->name;
     if (memchr(s.ptr, '#', s.len) == NULL && (s.len < 6 || memcmp(s.ptr, "train.", 6) != 0)) return RP_OK;
@@ -67,7 +67,7 @@ static RpStatus check_unknown(const Weights *w, const SafeTensor *t) {
                    w->m->dir.path, (int)(s.len < 96 ? s.len : 96), s.ptr);
 }
 
-/* The elements of the cut follow one another. */
+/* Whether the elements of the cut are contiguous. */
 static bool is_solid(const HfCut *c) {
     int64_t n = 1;
     for (int i = 0; i < 4; n *= c->ne[i++])
@@ -75,7 +75,7 @@ static bool is_solid(const HfCut *c) {
     return true;
 }
 
-/* Beside weights in FP8. Activations are not computed in FP8 here, so that they need no scale. */
+/* Such scales stand beside weights in FP8. Activations are not computed in FP8 here, so they need no scale. */
 static bool is_scale_of_activations(RpGgufString s) {
     return rp_gguf_ends_with(s, ".activation_scale") || rp_gguf_ends_with(s, "_activation_scale");
 }

@@ -1,4 +1,4 @@
-/* The merge loop of both kinds of tokenizers: a linked list of symbols, and a binary heap of candidate
+/* The merge loop of byte-level BPE and of SentencePiece: a linked list of symbols, and a binary heap of candidate
  * merges. O(n log n).
  *
  * Example, rules by rank: 0 "l o", 1 "lo w", 2 "e r", 3 "low er"; score = -rank.

@@ -118,7 +118,7 @@ static RpStatus add_alphabet(Training *t) {
 
 /* ---- words ---- */
 
-/* Counts a piece; a new one becomes a word, its bytes symbols. */
+/* Counts a piece. A new piece becomes a word, and its bytes become symbols. */
 static RpStatus count_piece(const char *piece, size_t len, void *user) {
     Training *t = user;
     int32_t   w;
@@ -163,7 +163,7 @@ static RpStatus grow_slots(Training *t) {
     return RP_OK;
 }
 
-/* Adds to the count of a pair. If it grows, the word comes into the pair's list of this step. */
+/* Adds `by` to the count of a pair. If the count grows, the word joins the pair's list of this step. */
 static RpStatus change(Training *t, int32_t left, int32_t right, int64_t by, int32_t word) {
     RP_TRY(grow_slots(t));
     const size_t s = slot_of(t, left, right);
@@ -228,7 +228,7 @@ static RpStatus push_fresh(Training *t) {
 
 /* ---- merges ---- */
 
-/* In a word, from left to right: the two symbols become one, and the pairs with its neighbours change. */
+/* Merges the two symbols everywhere in a word, from left to right, and updates the pairs with their neighbours. */
 static RpStatus merge_word(Training *t, int32_t number, int32_t left, int32_t right, int32_t made) {
     Word    *w = &t->words[number];
     int32_t *s = t->symbols + w->at, n = 0;
@@ -248,8 +248,8 @@ static RpStatus merge_word(Training *t, int32_t number, int32_t left, int32_t ri
     return RP_OK;
 }
 
-/* Merges the pair in all words of the candidate. A pair that comes back, because two merges have one result, is
- * merged a second time: then the later place in the list of merges counts. */
+/* Merges the pair in all words of the candidate. A pair can appear again, because two merges may have one result. It is
+ * then merged a second time, and the later place in the list of merges counts. */
 static RpStatus merge(Training *t, const Candidate *c) {
     Pair         *p    = &t->pairs[c->pair];
     const int32_t left = p->left, right = p->right;
@@ -265,7 +265,7 @@ static RpStatus merge(Training *t, const Candidate *c) {
     return push_fresh(t);
 }
 
-/* Takes out the merges that came back later. */
+/* Removes the earlier places of merges that were made twice. */
 static void drop_repeated(BpeVocabulary *v) {
     size_t n = 0;
     for (size_t i = 0; i < v->n_merges; i++)

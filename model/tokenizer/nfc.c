@@ -108,7 +108,8 @@ static const uint32_t *compatible_row(uint32_t code) {
     return NULL;
 }
 
-/* The compatibility decomposition: the table has it as far as it goes, but for what a canonical one comes before. */
+/* The compatibility decomposition. The canonical one comes first; the rows of the table need no further
+ * decomposition. */
 static size_t decompose_compatible(uint32_t code, uint32_t *out) {
     uint32_t     codes[RP_MOST_DECOMPOSED];
     size_t       n = 0;

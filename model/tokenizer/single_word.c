@@ -1,6 +1,6 @@
-/* The character on each side of a token decides (single_word.h). \w of Rust, which tokenizers is written in: the
- * property Alphabetic (letters, Nl and enclosed letters), marks, decimal digits, punctuation that connects, and the
- * joiners. */
+/* The character on each side of a token decides (single_word.h). A word consists of what \w matches in Rust, the
+ * language of the package tokenizers: the property Alphabetic (letters, Nl and enclosed letters), marks, decimal
+ * digits, connector punctuation, and the joiners. */
 #include "model/tokenizer/single_word.h"
 
 #include "base/text/utf8.h"

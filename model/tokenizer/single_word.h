@@ -10,7 +10,7 @@
 
 typedef struct WordCharacters WordCharacters;
 
-/* What \w is in the package tokenizers. The caller frees *out. RP_E_NOT_AVAILABLE, RP_E_NOMEM. */
+/* Compiles the class \w of the package tokenizers. The caller frees *out. RP_E_NOT_AVAILABLE, RP_E_NOMEM. */
 RP_NODISCARD RpStatus rp_word_characters_new(WordCharacters **out);
 void                  rp_word_characters_free(WordCharacters *w);
 

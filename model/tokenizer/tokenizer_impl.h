@@ -1,4 +1,4 @@
-/* tokenizer_impl.h - the inside of an RpTokenizer, and the functions that its two kinds share.
+/* tokenizer_impl.h - the inside of an RpTokenizer, and the functions that its kinds share.
  *
  *     text -> fragments, cut at special tokens             (tokenize.c)
  *     gpt2:   fragment -> pre-tokenizer pieces -> merges over bytes      -> ids
@@ -25,8 +25,9 @@ typedef enum TokenType {
     TOKEN_BYTE
 } TokenType;
 
-/* A special token takes the white space on this side, which then has no tokens of its own; or it is found as a word
- * alone, where other tokens that were found before may end the text. */
+/* Flags of a special token. STRIP_: it takes the white space on this side, which then has no tokens of its own.
+ * SINGLE_WORD: it is found only as a word of its own. SINGLE_IN_FRAGMENT: for this, special tokens that were found
+ * before it end the text. */
 enum { STRIP_LEFT = 1 << 0, STRIP_RIGHT = 1 << 1, SINGLE_WORD = 1 << 2, SINGLE_IN_FRAGMENT = 1 << 3 };
 
 /* Where U+2581 is put in front of a text. Fragments are what special tokens leave of it. */

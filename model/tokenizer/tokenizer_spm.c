@@ -199,7 +199,7 @@ static size_t word_length(const RpTokenizer *tk, const char *text, size_t len) {
     return mark != NULL ? (size_t)(mark - text) : len;
 }
 
-/* Gemma 4 merges runs of line ends and the text between them apart. */
+/* Gemma 4 merges runs of line ends separately from the text between them. */
 static size_t stretch(const RpTokenizer *tk, const char *text, size_t len) {
     size_t n = 1;
     if (!tk->gemma4) return len;
@@ -243,7 +243,8 @@ static RpStatus encode(const RpTokenizer *tk, const char *text, size_t len, bool
     return st;
 }
 
-/* With split_spaces U+2581 is put in front of each word; as PREFIX_FIRST_ABSENT of a word that begins the text. */
+/* With split_spaces U+2581 is put in front of each word; with PREFIX_FIRST_ABSENT only in front of a word that begins
+ * the text. */
 RpStatus rp_spm_encode(const RpTokenizer *tk, const char *text, size_t len, bool prefix, BpeMerger *merger,
                        RpTokenList *out) {
     if (!tk->split_spaces) return encode(tk, text, len, prefix, merger, out);

@@ -45,8 +45,8 @@ struct ApiAnswer {
     ApiChoice         *choices;
 };
 
-/* Adds an event to the blocks. Returns the block that it belongs to, or NULL: it has no text, or there is no memory
- * (a->failed). *fresh: the block is new. */
+/* Adds an event to the blocks. Returns the block that it belongs to; NULL if the event has no text, or if memory runs
+ * out (a->failed). *fresh: the block is new. */
 ApiBlock *api_collect(ApiAnswer *a, int choice, const RpReplyEvent *e, bool *fresh);
 
 /* Streams whose blocks are opened and closed. The functions write the events of block k of the only choice. */
@@ -56,7 +56,7 @@ typedef struct ApiBlockWriter {
     void (*close)(ApiAnswer *a, size_t k, Bytes *out);
 } ApiBlockWriter;
 
-/* Collects an event of the reply, and writes what it becomes. */
+/* Collects an event of the reply, and writes the events of the stream that follow from it. */
 void api_block_event(ApiAnswer *a, const RpReplyEvent *e, const ApiBlockWriter *w, Bytes *out);
 /* Closes the last block if it is open. */
 void api_block_close(ApiAnswer *a, const ApiBlockWriter *w, Bytes *out);

@@ -75,7 +75,7 @@ void conn_free(Conn *c) {
     free(c);
 }
 
-/* The client must take some bytes of what is queued in this time. */
+/* The client must take some of the queued bytes within this time. */
 static void watch_taken(Conn *c) {
     c->taken = c->queued - conn_unsent(c);
     set_deadline(c, STALL_SECONDS);

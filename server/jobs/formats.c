@@ -169,7 +169,7 @@ static RpStatus make_all(Job *j) {
     return RP_OK;
 }
 
-/* False, with 429: as many replies wait as may. */
+/* False, with status 429, if as many replies wait as are allowed. */
 static bool has_room(Job *j, ApiError *error) {
     const ServerOptions *o    = j->work->options;
     const int            have = atomic_load(&j->model->n_choices);

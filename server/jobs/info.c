@@ -16,7 +16,7 @@ struct ModelInfo {
     char    *chat_template; /* or NULL */
 };
 
-/* The type that most of the bytes have. */
+/* The type of the largest number of bytes. */
 static const char *main_type(const RpGgufFile *f) {
     enum { MOST = 64 }; /* types that are counted */
     uint32_t types[MOST] = {0};

@@ -188,7 +188,7 @@ static void count(Model *m, Choice *c, const RpEngineEvent *e) {
     if (j->key != NULL) key_charge(j->key, (int64_t)e->n_prompt + e->n_generated);
 }
 
-/* The engine is done with the choice. */
+/* Ends a choice that the engine has finished. */
 static void release_choice(Model *m, Choice *c) {
     Job *j = c->job;
     trace_ended(m->work, c);

@@ -107,7 +107,7 @@ static double seconds_of(const Job *j) {
     return s;
 }
 
-/* Until the time is over, or nobody wants the trace any more. */
+/* Waits until the time is over or the client no longer wants the trace. */
 static void wait(const Job *j, double seconds) {
     const struct timespec look = {.tv_nsec = LOOK_NS};
     const double          end  = http_now() + seconds;
@@ -149,7 +149,7 @@ static RpStatus record(Job *j, double seconds, Bytes *out) {
     return st;
 }
 
-/* Another trace may begin. The second call for a job does nothing. */
+/* Lets another trace begin. The second call for a job does nothing. */
 static void release(Job *j) {
     Job *owner = j;
     (void)atomic_compare_exchange_strong(&j->work->trace.owner, &owner, NULL);

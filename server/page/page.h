@@ -11,7 +11,7 @@ typedef struct PageFile {
     size_t               n_bytes;
 } PageFile;
 
-/* Every file. The last entry has path NULL. The page needs no other source than these. It works with the policy
+/* All files of the page, which loads nothing else. The last entry has path NULL. The page works with the policy
  *     default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none';
  *     require-trusted-types-for 'script' */
 extern const PageFile server_page_files[];

@@ -83,7 +83,8 @@ class Counter : public Observer {
 };
 
 // The most bytes of weights and cache, or of all global memory if there are none, that warp 0 has asked for and not
-// used yet: the loads in the order of the PTX, an instruction waits for the loads of its operands and all before them.
+// used yet. Loads are taken in the order of the PTX. An instruction waits for the loads of its operands and for all
+// before them.
 class InFlight : public Observer {
   public:
     explicit InFlight(const vector<Region> &memory) : regions(memory) {}
@@ -124,8 +125,8 @@ inline uint32_t sampled_block(uint32_t n, uint32_t most, uint32_t k) {
     return most <= 1 ? 0 : (uint32_t)((uint64_t)k * (n - 1) / (most - 1));
 }
 // Bytes in flight of a warp of the first of `most` sampled blocks that reads weights or cache: in attention with a
-// window the first blocks of the grid read nothing. If none of them does, from the first block. Blocks run once more
-// for it.
+// window the first blocks of the grid read nothing. If no sampled block does, those of the first block. Blocks run once
+// more for it.
 uint64_t bytes_in_flight(Launch &l, const vector<Region> &regions, unsigned most);
 
 struct Usage { // of a kernel compiled by ptxas

@@ -138,7 +138,7 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *a, const void *f) {
     a->numRegs            = 32;
     a->ptxVersion         = 90;
     a->binaryVersion      = 90;
-    // Of the first 48 KiB without the static part, which is known when the kernel runs: up to 16 KiB.
+    // 48 KiB without the static part, which is known only when the kernel runs. It is assumed to have 16 KiB.
     a->maxDynamicSharedSizeBytes = k->allowed_smem > 0 ? k->allowed_smem : 32 * 1024;
     for (auto &c : kernel_code)
         if (k->name.find(c.name) != std::string::npos) a->ptxVersion = c.ptx, a->binaryVersion = c.binary;

@@ -1,9 +1,8 @@
 // ptx_launch.cpp - runs the launches of the simulated runtime (sim/device) from PTX when REPRISE_SIM=ptx.
 //
-// REPRISE_PTX names the folder with one .ptx file per .cu file; without it the build's own is taken. The
-// kernel of a launch is a host function; its entry has the same mangled name, but for the anonymous namespace
-// (ptx_symbols.cpp). REPRISE_PTX_LOG names a file to which each process appends the entries that it launches, a line
-// each.
+// REPRISE_PTX names the folder with one .ptx file per .cu file; without it the build's own is taken. The kernel of a
+// launch is a host function; its entry has the same mangled name, apart from the anonymous namespace (ptx_symbols.cpp).
+// REPRISE_PTX_LOG names a file to which each process appends the entries that it launches, a line each.
 #include "sim/device/sim_internal.h"
 
 #include "sim/ptx/ptx_launch.h"

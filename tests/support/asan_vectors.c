@@ -1,8 +1,8 @@
 /* The address sanitizer's checks of vectors, linked with --wrap.
  *
  * Its runtime checks an access of 32 or 64 bytes in a slow loop (__asan_region_is_poisoned): two thirds of the time of
- * suites that decode. Here one or two words of its shadow memory say that all bytes can be accessed. If they do not
- * say so, the runtime decides, and reports. This file is compiled without sanitizers. */
+ * suites that decode. Here one or two words of the shadow memory are read first. If they do not show that all bytes can
+ * be accessed, the runtime checks and reports. This file is compiled without sanitizers. */
 #include <stdint.h>
 #include <string.h>
 

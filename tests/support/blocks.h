@@ -11,7 +11,7 @@ static const RpDtype quant_types[] = {RP_QUANTS(X)};
 #undef X
 enum { N_QUANT_TYPES = sizeof quant_types / sizeof quant_types[0] };
 
-/* Where each access is checked, a case has one type of every TYPES_EACH; the next case begins at another type. The
+/* In builds that check each access, a case has one type of every TYPES_EACH; the next case begins at another type. The
  * suites that run from PTX check the accesses with all types. */
 #ifdef SIM_RACE
 enum { TYPES_EACH = 3 };

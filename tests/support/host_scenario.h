@@ -35,8 +35,8 @@ static inline int entries(const char *path) {
     return n;
 }
 
-/* True if the process has at most n threads. One that has been joined may be listed for a moment longer, so n may be
- * too large by some as well. */
+/* Waits until the process has at most n threads; false after the time limit. A joined thread may be listed for a moment
+ * longer, so n may have been counted too high as well. */
 static inline bool has_threads(int n) {
     for (unsigned i = 0; i < 1000 * hang_seconds() && entries("/proc/self/task") > n; i++) usleep(1000);
     return entries("/proc/self/task") <= n;
@@ -60,9 +60,8 @@ static inline RpStatus run_scenario(Scenario *scenario, const char *arg) {
 
 /* ---- the check of one failure ---- */
 
-/* Failures that may be harmless: files that were only read are closed; a folder that cannot be synced; fewer threads
- * for a conversion, which the calling thread replaces; the size of the free memory is not known; matching without
- * JIT. */
+/* Failures that may be harmless: closing a file that was only read; syncing a folder; starting threads of a conversion,
+ * whose work the calling thread then does; asking for the size of the free memory; compiling for JIT matching. */
 static inline bool may_be_harmless(const char *call) {
     static const char *const calls[] = {"close",          "fclose", "open", "fsync",
                                         "pthread_create", "fopen",  "stat", "pcre2_jit_compile"};

@@ -1,5 +1,5 @@
-/* asan_vectors.c finds what the address sanitizer finds: accesses of 16 to 64 bytes in and around blocks of the heap.
- * Each is made in a process of its own, which the sanitizer ends. */
+/* Checks that asan_vectors.c finds what the address sanitizer finds: accesses of 16 to 64 bytes in and around blocks of
+ * the heap. Each is made in a process of its own, which the sanitizer ends. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

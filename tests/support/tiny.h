@@ -63,7 +63,8 @@ static inline const char *tiny_arch(const char *name) {
 
 static inline bool tiny_is_of(const char *name, const char *arch) { return strcmp(tiny_arch(name), arch) == 0; }
 
-/* Other suites have the models of an architecture: test_embed encoders, test_engine_assistant assistants. */
+/* Whether other suites have the models of an architecture: test_embed has encoders, test_engine_assistant
+ * assistants. */
 static inline bool tiny_is_elsewhere(const char *arch) {
     const ArchRow *row = rp_arch_find(arch, strlen(arch));
     return row->bidirectional || row->assistant;
