@@ -5,7 +5,7 @@
                            [--out FILE.md]
 
 The peer is llama.cpp's llama-bench, built for this CPU from the sources in the package llama-cpp-python (version in
-tools/requirements.txt). Every run of a test is a process of its own, so that turns are short: the speed of shared machines changes within minutes. The
+tools/requirements.txt). Every run of a test is a process of its own. Turns are short, because the speed of shared machines changes within minutes. The
 programs take turns, with the same file and number of threads.
 Each peer runs with every setting that can make it faster: flash attention on and off, run-time repacking of ik_llama.cpp on
 and off; reprise with every setting of --repack. The setting with the best median counts. Cells are medians (lowest .. highest) of -r

@@ -8,8 +8,8 @@
 A step is forward pass, backward pass, clipping of the gradients and AdamW, in f32, of the demo model: the
 weights of assets/demo.gguf, batch 16, sequences of 256 tokens, 2 of 8 experts, and a loss that balances them. The JAX
 program is bench/demo_jax.py. PyTorch has the same model with its fastest parts (scaled_dot_product_attention, the
-fused AdamW), and two ways to compute the experts: `loop` takes the tokens of each expert, `padded` is that of the JAX program,
-in which an expert takes at most 1.5 times the mean number of tokens.
+fused AdamW), and two ways to compute the experts: `loop` computes the experts one after the other, each with
+its tokens; `padded` is the way of the JAX program, in which an expert takes at most 1.5 times the mean number of tokens.
 
 Each program is a process of its own. They take turns; a measurement is the mean of -n steps. All start with the same
 weights and tokens, and the losses of the first steps must agree. Cells are medians (lowest .. highest) of -r measurements;

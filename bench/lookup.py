@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What prompt lookup gains: tokens a second of `reprise generate` without and with --lookup, in turns.
+"""The gain of prompt lookup: tokens a second of `reprise generate` without and with --lookup, in turns.
 
     bench/lookup.py MODEL [-k 8] [-n 160] [-r 3] [-t 2]
 
-MODEL is a chat model with the format chatml. Four requests, each greedy and with temperature 0.7 and a fixed seed. The texts of both runs are
-compared: a guess must not change a reply. Cells are medians (lowest .. highest) of -r processes."""
+MODEL is a chat model with the format chatml. There are four requests. Each runs greedily, and with temperature 0.7 and a fixed
+seed. The texts of both runs are compared: a guess must not change a reply. Cells are medians (lowest .. highest) of -r processes."""
 import argparse
 import re
 import statistics

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What an engine of one sequence takes beside a session, and what a prefix in its cache gains: seconds of processor time, one thread.
+"""The cost of an engine of one sequence beside a session, and the gain of a prefix in its cache: seconds of processor time, one thread.
 
     bench/prefix.py MODEL [--prefix 4096] [-n 128] [-r 7]
 

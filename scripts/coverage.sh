@@ -1,5 +1,5 @@
 #!/bin/sh
-# Which branches do the tests take, and which functions and lines do they never run? Builds the C code with gcov in
+# Finds the branches that the tests take, and the functions and lines that they never run. It builds the C code with gcov in
 # build/coverage, runs the suites that need no GPU, and prints the share of lines and branches per directory, then what never
 # ran. The host code for CUDA is counted where it is compiled: for the simulated device.
 #

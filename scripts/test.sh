@@ -1,9 +1,12 @@
 #!/bin/sh
-# Installs missing packages, builds, and runs the tests: the release build with the CUDA kernels on a simulated device, and
-# in turn, by the number of commits, one of three groups of slow builds: the thread sanitizer, aarch64 in qemu, and register
-# spills of the kernels; address and undefined behaviour sanitizers, and fuzzing; every access of the kernels checked, and
-# planted bugs. Beside the address sanitizer, the longest group, no suite runs from PTX, and those of test_* that need no real
-# model run in its build only.
+# Installs missing packages, builds, and runs the tests of the release build, with the CUDA kernels on a simulated device. One
+# of three groups of slow builds follows, in turn by the number of commits:
+#
+#   tsan, aarch64, spills    the thread sanitizer; aarch64 in qemu; register spills of the kernels
+#   asan                     address and undefined behaviour sanitizers; fuzzing
+#   race                     every access of the kernels checked; planted bugs
+#
+# asan is the longest group. With it no suite runs from PTX, and those of test_* that need no real model run in its build only.
 #
 #   scripts/test.sh [--quick | --all | --slow BUILD...]
 #                                          --quick: the release build only, without the bindings

@@ -4,7 +4,7 @@
 #
 #   trace-processor.sh SOURCE_DIR BUILD_DIR      PYTHON: the interpreter
 #
-# Exit status 77: it cannot be had here; the reason is on standard error.
+# Exit status 77: it cannot be fetched here; the reason is on standard error.
 set -eu
 source=$(cd "$1" && pwd) build=$(cd "$2" && pwd)
 wants=$source/tests/cli/trace_requirements.txt folder=$build/trace-processor python=$(command -v "${PYTHON:-python3}")

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Counts a decode step of every preset into bench/counts/, which `reprise bench launches --predict bench/counts` reads, and
-# into ours/ what only beside_ggml.py reads. Some minutes. Run it again after a change of kernels, passes or presets, and then
-# beside_ggml.py PROGRAM --write.
+# Counts a decode step of every preset into bench/counts/, for `reprise bench launches --predict bench/counts`, and other steps
+# into ours/, for beside_ggml.py only. It takes some minutes. Run it again after a change of kernels, passes or presets, and
+# then beside_ggml.py PROGRAM --write.
 #   bench/gpu_model/count_presets.sh build/reprise-sim
 set -e
 program=$1

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Predicted decode at position 2047 with the shipped kernels and with those that NVRTC specialises (docs/source-kernels.md):
-# the table of docs/gpu-kernels.md. Some minutes; needs NVRTC.
+# Predicts decode at position 2047 with the shipped kernels and with those that NVRTC specialises (docs/source-kernels.md), and
+# prints the table of docs/gpu-kernels.md. It takes some minutes and needs NVRTC.
 #   bench/gpu_model/specialized.sh build/reprise-sim
 set -e
 program=$1

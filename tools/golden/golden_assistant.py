@@ -5,8 +5,8 @@
 
 NAME.gguf is the assistant of tiny/NAME.gguf. NAME.txt has, after prompts of several lengths: the token behind the prompt, the hidden state
 of the model behind its last norm, and for each of N_GUESSES guesses the token and the hidden state that the assistant got, its logits and
-the hidden state for the next guess. Each guess is the most probable token before it. All have the position of the first. Of quantised
-weights they are those of the same weights as f32, for which llama.cpp does not quantise activations."""
+the hidden state for the next guess. Each guess is the most probable token before it. All have the position of the first. For
+quantised weights the results are those of the same weights as f32, because llama.cpp then does not quantise activations."""
 import pathlib
 import sys
 import tempfile

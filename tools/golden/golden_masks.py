@@ -10,8 +10,8 @@ GBNF-like grammars.
     t <text>                     a text
     m <hash> ...                 for each byte of it, before it, and at the end: FNV-1a (32 bits) of the words of the mask
 
-A mask of one token is left out (-): where only one text can follow, llguidance allows only the first token of its tokenisation. So is
-the bit of byte 7f, which llguidance does not allow in strings, and JSON does."""
+A mask of one token is left out (-): where only one text can follow, llguidance allows only the first token of its tokenisation. The
+bit of byte 7f is left out too, because llguidance does not allow this byte in strings, while JSON does."""
 import json
 import pathlib
 

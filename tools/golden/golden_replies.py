@@ -5,7 +5,7 @@
 
 SGLANG is the unpacked wheel (pip download --no-deps sglang==0.5.23; unzip), whose parsers need pydantic, orjson, msgspec, regex and
 partial-json-parser, but not the package itself: what else they import is replaced here. A line of cases.jsonl has a format, the name of
-a list of tools (tools.json) and a reply. A line of golden.jsonl has that, the text around the calls without white space
+a list of tools (tools.json) and a reply. A line of golden.jsonl has these, the text around the calls without white space
 at its ends, the reasoning, and the calls. A case with "want" is written by hand from the chat template of the model that
 "source" names, because sglang has no parser for it, or one that differs ("why")."""
 import importlib.util

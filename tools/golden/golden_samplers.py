@@ -6,8 +6,8 @@
 A line "case N SEED DIVISOR NAME=VALUE..." has the parameters of RpSamplerParams that are not their defaults; `samplers` is
 the order of the steps. A line "history T..." has the tokens that the sampler accepted before. A line "breaker T..." has the
 tokens of a sequence breaker of DRY. A line "kept T:P..." has the tokens that are left and their probabilities. Several lines
-"kept" of one case are a sequence for Mirostat: the logits of call k have SEED + k, and "chosen T" is the token of llama.cpp,
-which its next mu depends on. Logit i of a seed is (h >> 20) / DIVISOR + i / 2^18 - 4, with h as in hash() below."""
+"kept" of one case are a sequence for Mirostat: the logits of call k have SEED + k, and "chosen T" is the token that llama.cpp
+chose; its next mu depends on this token. Logit i of a seed is (h >> 20) / DIVISOR + i / 2^18 - 4, with h as in hash() below."""
 import ctypes
 import sys
 
