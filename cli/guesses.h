@@ -43,7 +43,8 @@ static inline int32_t cli_n_draft(const GuessArgs *a) {
 /* RpEngineOptions.n_mtp */
 static inline int32_t cli_n_mtp(const GuessArgs *a) { return a->no_mtp || a->lookup > 0 ? -1 : a->n_draft; }
 
-/* The model guesses by itself. With --mode it does not: replies of an engine are replayed. */
+/* Whether the model guesses by itself, with its MTP layer. With --mode it does not, because an engine on a GPU
+ * always replays. */
 bool cli_guesses_by_mtp(const GuessArgs *a, const RpModel *m, const DeviceArgs *d);
 
 /* Fills in what the command line says of the device and of MTP layers. */
@@ -71,7 +72,7 @@ RP_NODISCARD RpStatus cli_guessed_context(const RpTokenList *prompt, const RpTok
 RP_NODISCARD RpStatus cli_chat_guessing(const GuessArgs *a, RpEngine *e, RpSampler *sampler, const RpChatOptions *o,
                                         RpChatResult *result, GuessResult *guesses);
 
-/* Opens the engine, and the draft model, which the caller frees after it. Both also after a failure. */
+/* Opens the engine and the draft model. The caller frees the engine first, and both also after a failure. */
 RP_NODISCARD RpStatus cli_open_guessing(const GuessArgs *a, const RpModel *m, const DeviceArgs *d, bool quiet,
                                         RpEngineOptions *o, RpEngine **engine, RpModel **draft);
 

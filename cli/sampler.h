@@ -54,7 +54,8 @@ typedef struct SamplerArgs {
 #define SAMPLING_DEFAULTS                                                                                              \
     { .p = SAMPLER_DEFAULTS }
 
-/* The same; what no option gives is what the model recommends (cli_use_recommended). */
+/* The same with unset parameters: those that no option gives are the ones that the model recommends
+ * (cli_use_recommended). */
 #define SAMPLING_OF_THE_MODEL                                                                                          \
     {                                                                                                                  \
         .p = {                                                                                                         \
@@ -77,7 +78,7 @@ typedef struct SamplerArgs {
     }
 
 /* Sets the parameters that no option has given (rp_sampler_recommended), and says on stderr which of them the model
- * recommends. RP_E_FORMAT: the file recommends nonsense. */
+ * recommends. RP_E_FORMAT: the file recommends an invalid value. */
 RP_NODISCARD RpStatus cli_use_recommended(SamplerArgs *a, const RpModel *m, bool quiet);
 
 /* A sampler of these options for the vocabulary of the model. RP_E_ARG for a bias that is none. */

@@ -13,7 +13,7 @@ typedef enum MetricsTime { TIME_QUEUE, TIME_FIRST_TOKEN, TIME_BETWEEN_TOKENS, TI
 Metrics *metrics_new(void); /* NULL: out of memory */
 void     metrics_free(Metrics *m);
 
-/* A request has ended. `route` has static storage. */
+/* Counts a request that has ended. `route` has static storage. */
 void metrics_request(Metrics *m, const char *route, int status);
 void metrics_observe(Metrics *m, MetricsTime what, double seconds);
 void metrics_print(Metrics *m, Bytes *out);

@@ -1,4 +1,4 @@
-/* page_strings.c - the strings of a page, each of which it has once. */
+/* page_strings.c - the strings of a page, each stored once. */
 #include "cli/page/page.h"
 
 #include "cli/common.h"

@@ -15,8 +15,8 @@ typedef struct Held {
     RpRequest       hooks; /* force_token, on_token and token_user of the chat */
 } Held;
 
-/* Makes what held the turn. `vocab` is made at the first call and reused; the caller frees it after *h. The sampler
- * must have no mask. Call cli_held_close also after a failure. */
+/* Makes the matcher or the chat that held the turn. `vocab` is made at the first call and reused; the caller frees it
+ * after *h. The sampler must have no mask. Call cli_held_close also after a failure. */
 RP_NODISCARD RpStatus cli_held_open(const ManifestTurn *t, const RpModel *m, RpSampler *sampler, RpGrammarVocab **vocab,
                                     Held *h);
 void                  cli_held_close(Held *h);

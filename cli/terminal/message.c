@@ -56,7 +56,7 @@ char *cli_visible(const char *text, size_t n) {
     return shown;
 }
 
-/* A signal that is caught ends a write to a pipe that nobody reads. */
+/* Whether a caught signal has ended a write to a pipe that nobody reads. */
 static bool is_interrupted_write(void) { return stdout_error == EINTR && cli_interrupted(); }
 
 /* A pipe or a file gets the bytes as they are. A terminal does not: bytes from a model could move its cursor or
@@ -80,7 +80,8 @@ bool cli_print(const char *text, size_t len) {
     return stdout_error == 0;
 }
 
-/* Why a write failed whose errno is lost: stdio flushed a full buffer. A pipe without a reader says so. */
+/* Finds why a write failed whose errno is lost because stdio flushed a full buffer. poll() reports a pipe without a
+ * reader. */
 static int lost_error(void) {
     struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
     if (cli_interrupted()) return EINTR;

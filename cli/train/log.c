@@ -164,7 +164,8 @@ RpStatus cli_train_log_validation(TrainLog *log, int64_t step, double loss, size
     return flush(log);
 }
 
-/* Also the entry in the folder. Pipes, and folders of some file systems, cannot be synced, which is no failure. */
+/* Syncs the file and its entry in the folder. Pipes, and folders of some file systems, cannot be synced, which is not a
+ * failure. */
 static RpStatus sync_to_disk(TrainLog *log) {
     if (fsync(fileno(log->f)) != 0 && errno != EINVAL && errno != EROFS) return failed(log->path);
     char *path = strdup(log->path);

@@ -22,7 +22,7 @@ typedef struct Post {
     const Url    *url;
     const char   *path, *key; /* path: behind that of the URL; key: or NULL */
     const char   *body;
-    double        seconds; /* without a byte from the server, after which it fails */
+    double        seconds; /* fails after so many without a byte from the server */
     LineCallback *on_line;
     void         *user;
 } Post;

@@ -30,7 +30,7 @@ const char *key_name(const Key *k);
 /* Seconds until the key may use tokens again; 0: it may now. */
 int32_t key_wait(Key *k);
 
-/* The key has used n tokens. */
+/* Counts n tokens that the key has used. */
 void key_charge(Key *k, int64_t n);
 
 #endif

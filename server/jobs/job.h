@@ -126,7 +126,7 @@ void job_finish(Job *j, int status, const char *content_type); /* the body is in
 /* job_finish with status 200 and JSON, which it takes; an error if an allocation for it has failed. */
 void job_give(Job *j, Bytes *json);
 
-/* True if the client does not want the job any more: it is ended. */
+/* Ends the job and returns true if the client no longer wants it. */
 bool job_fail_cancelled(Job *j);
 
 /* Fails with the text of the latest failure of the library. */

@@ -4,15 +4,15 @@
 
 #include "server/jobs/work.h"
 
-/* For the worker: fills in Model.manifest when the engine is open with these options, without --manifest-dir nothing.
- * Reads the file. */
+/* The worker calls it when the engine is open with these options. Fills in Model.manifest, for which it reads the file;
+ * does nothing without --manifest-dir. */
 RP_NODISCARD RpStatus record_model(Model *m, const RpEngineOptions *engine);
 void                  record_free(Model *m);
 
-/* The sampler of the choice tells its tokens. */
+/* Lets the sampler of the choice report its tokens. */
 void record_begin(Choice *c);
 
-/* The reply has ended: its manifest is written. */
+/* Call it when the reply has ended: queues its manifest. */
 void record_end(const Model *m, Choice *c, const RpEngineEvent *last, RpStopReason reason);
 
 #endif

@@ -24,7 +24,7 @@ typedef struct ServerTrace {
     _Atomic(Job *)  owner; /* the job that records, or waits to record; NULL: a trace may begin */
 } ServerTrace;
 
-/* An engine has the reply; it has given an event of it; the reply has ended. */
+/* Report that an engine has the reply, that it has given an event of it, and that the reply has ended. */
 void trace_added(Work *w, Choice *c);
 void trace_seen(Work *w, Choice *c, const RpEngineEvent *e);
 void trace_ended(Work *w, Choice *c);

@@ -129,7 +129,7 @@ void work_load_others(Work *w, bool loaded);
  * well, it is counted too, else m->no_copy is set. */
 RP_NODISCARD RpStatus work_make_room(Model *m, size_t bytes, size_t copy);
 
-/* The model takes `bytes`, no more than work_make_room has counted. */
+/* Sets the memory of the model to `bytes`, at most the number that work_make_room has counted. */
 void work_count(Model *m, size_t bytes);
 
 /* "ok"; "loading": the model of the options was not loaded yet; "failed": it could not be, or a model lost its GPU. */
@@ -150,7 +150,7 @@ void work_trace(Job *j);   /* to that of traces; the job fails with status 409 i
  * waits for the load and will be prepared again. */
 bool work_acquire(Job *j, const char *name);
 
-/* To the worker of the job's model. */
+/* Submits the job to the worker of its model. */
 void work_submit(Job *j);
 
 /* queue.c */
