@@ -31,7 +31,7 @@ case ${1-} in
 --all) all=1 slow=$slow_builds limit=14400 without_long='' ptx='90;75;80'; export REPRISE_TEST_EVERY_CALL=1 REPRISE_TEST_EVERY_WINDOW=1
         export REPRISE_TEST_EVERY_MODEL=1 REPRISE_TEST_EVERY_WORKERS=1 REPRISE_TEST_EVERY_ORDER=1 REPRISE_TEST_WANDB=1 REPRISE_TEST_TORCH=1 ;;
 '') [ "$slow" != asan ] || { fast=1 native='-E ^test_'; } ;;
-*) sed -n '2,16s/^# \{0,1\}//p' "$0"; exit 2 ;;
+*) sed -n '2,/^set/s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac
 . scripts/setup.sh
 

@@ -68,7 +68,7 @@ def main():
     body = ("/* {first, last, at, n}: character first + i becomes the n codes from nfkd_codes[at + i * n] on. By code. */\n"
             "static const uint32_t nfkd_rows[][4] = {\n" + lines(f"{{{a:#x},{b:#x},{at},{n}}}" for a, b, at, n in rows) + "\n};\n\n"
             "static const uint16_t nfkd_codes[] = {\n" + lines(f"{c:#x}" for c in codes) + "\n};\n")
-    (out / "nfkd_codes.h").write_text(header("nfkd_codes.h", "MODEL_TOKENIZER_NFKD_CODES_H", "compatibility decompositions, as far as they go.", body))
+    (out / "nfkd_codes.h").write_text(header("nfkd_codes.h", "MODEL_TOKENIZER_NFKD_CODES_H", "complete compatibility decompositions.", body))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-/* nfkd_codes.h - compatibility decompositions, as far as they go.
+/* nfkd_codes.h - complete compatibility decompositions.
  * Unicode 14.0.0; written by tools/unicode_nfc.py. */
 #ifndef MODEL_TOKENIZER_NFKD_CODES_H
 #define MODEL_TOKENIZER_NFKD_CODES_H

@@ -3,6 +3,7 @@
  *     text -> fragments, cut at special tokens             (tokenize.c)
  *     gpt2:   fragment -> pre-tokenizer pieces -> merges over bytes      -> ids
  *     llama:  fragment -> U+2581 for spaces    -> merges over characters -> ids
+ *     t5:     fragment -> U+2581 for spaces    -> most probable pieces   -> ids
  *     bert:   fragment -> words                -> longest tokens         -> ids
  */
 #ifndef MODEL_TOKENIZER_TOKENIZER_IMPL_H
