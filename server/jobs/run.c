@@ -184,8 +184,10 @@ static void count(Model *m, Choice *c, const RpEngineEvent *e) {
     if (!e->end) return;
     metrics_observe(metrics, TIME_QUEUE, e->queued_s);
     metrics_observe(metrics, TIME_TOTAL, e->total_s);
-    /* Called before the client has the answer, because it may then send its next request. */
-    if (j->key != NULL) key_charge(j->key, (int64_t)e->n_prompt + e->n_generated);
+    /* Called before the client has the answer, because it may then send its next request. A prompt counts once, for the
+     * first of its replies, as in api_usage. */
+    const int64_t prompt = c->index % j->request.n == 0 ? e->n_prompt : 0;
+    if (j->key != NULL) key_charge(j->key, prompt + e->n_generated);
 }
 
 /* Ends a choice that the engine has finished. */

@@ -230,6 +230,13 @@ class Access(unittest.TestCase):
             self.assertEqual((r.status, r.json["error"]["code"]), (429, "rate_limit_exceeded"))
             self.assertGreater(int(r.headers["Retry-After"]), 60)  # 44 tokens too many, at 20 a minute
 
+    def test_replies_to_one_prompt_cost_its_tokens_once(self):
+        with Server("--tokens-per-minute", "1000", "--parallel", "2") as s:
+            usage = s.complete(prompt="word " * 150, n=8, max_tokens=1).json["usage"]
+            self.assertGreater(8 * usage["prompt_tokens"], 1000)
+            self.assertLess(usage["total_tokens"], 1000)
+            self.assertEqual(s.complete(max_tokens=1).status, 200)
+
 
 class Clients(unittest.TestCase):
     def test_a_client_that_leaves_in_its_body_is_forgotten(self):
