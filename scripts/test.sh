@@ -6,7 +6,8 @@
 #   asan                     address and undefined behaviour sanitizers; fuzzing
 #   race                     every access of the kernels checked; planted bugs
 #
-# asan is the longest group. With it no suite runs from PTX, and those of test_* that need no real model run in its build only.
+# asan is the longest group. With it no suite runs from PTX, and the suites of its build that need no real model run in that
+# build only.
 #
 #   scripts/test.sh [--quick | --all | --slow BUILD...]
 #                                          --quick: the release build only, without the bindings
@@ -18,7 +19,7 @@
 #                                          server, the HTML book, the packages in a clean root, ten minutes of fuzzing
 set -eu
 cd "$(dirname "$0")/.."
-quick='' all='' native='' limit=3600 without_long='-LE long' ptx=90 fast='' # limit: seconds of a suite that hangs
+quick='' all='' limit=3600 without_long='-LE long' ptx=90 fast='' # limit: seconds of a suite that hangs
 slow_builds='asan tsan aarch64 race spills'
 turn() { shift $(($(git rev-list --count HEAD 2>/dev/null || echo 0) % $#)); echo "$1"; }
 slow=$(turn 'tsan aarch64 spills' asan race)
@@ -30,7 +31,7 @@ case ${1-} in
 --quick) quick=1 slow='' without_long='-LE long|bindings' ;;
 --all) all=1 slow=$slow_builds limit=14400 without_long='' ptx='90;75;80'; export REPRISE_TEST_EVERY_CALL=1 REPRISE_TEST_EVERY_WINDOW=1
         export REPRISE_TEST_EVERY_MODEL=1 REPRISE_TEST_EVERY_WORKERS=1 REPRISE_TEST_EVERY_ORDER=1 REPRISE_TEST_WANDB=1 REPRISE_TEST_TORCH=1 ;;
-'') [ "$slow" != asan ] || { fast=1 native='-E ^test_'; } ;;
+'') [ "$slow" != asan ] || fast=1 ;;
 *) sed -n '2,/^set/s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac
 . scripts/setup.sh
@@ -189,8 +190,14 @@ suite() { # preset, title, build folder, further options of ctest; tests inherit
 # Workers that wait sleep after a microsecond: the suites that run have more workers than there are cores, and spinning took
 # a third of their time. test_executor spins as users do.
 export REPRISE_SPIN_US=1
-suite release "release build, warnings as errors" build "$native"
-[ -z "$native" ] || suite release "suites with real models" build '-R ^test_(models|tokenizer|chat|hf_encoders)$'
+elsewhere='' # suites that run in the build with the address sanitizer
+if [ -n "$fast" ]; then
+    await release
+    until [ -s build/asan/CTestTestfile.cmake ] || [ -s "$log.asan.rc" ]; do sleep 1; done
+    real='test_(models|tokenizer|chat|hf_encoders)|cli_(text|terminal)' # they need real models
+    elsewhere=$(ctest --test-dir build/asan -N | sed -n 's/^ *Test *#[0-9]*: *//p' | grep -vxE "$real" | paste -sd'|')
+fi
+suite release "release build, warnings as errors" build ${elsewhere:+"-E ^($elsewhere)\$"}
 if [ -n "$all" ] && [ -d build/ptx/90 ]; then
     step "bugs planted in PTX"
     if tests/planted_bugs/ptx.sh build; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
