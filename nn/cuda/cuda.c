@@ -82,7 +82,7 @@ RpStatus rp_nn_call_device_count(int32_t *n) {
 RpStatus rp_nn_call_device_set(int32_t index) {
     int n;
     RP_TRY(rp_cuda_probe(&n));
-    if (index < 0 || index >= n) return rp_fail(RP_E_ARG, "CUDA device %d: there are %d", index, n);
+    if (index < 0 || index >= n) return rp_fail(RP_E_ARG, "CUDA device %d: must be from 0 to %d", index, n - 1);
     return check(cudaSetDevice(index), "selection of the device");
 }
 

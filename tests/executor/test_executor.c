@@ -142,8 +142,8 @@ Test(executor, removed_nodes_have_no_memory) {
     OK(rp_executor_open(plan, NULL, &e));
     for (int i = 0; i < 4; i++) {
         cr_expect_null(rp_executor_data(e, gone[i]), "%s", rp_node_name(gone[i]));
-        REFUSED(rp_executor_get(e, gone[i], &value, sizeof value), RP_E_ARG, "is neither an input nor an output");
-        REFUSED(rp_executor_set(e, gone[i], &value, sizeof value), RP_E_ARG, "is neither an input nor an output");
+        REFUSED(rp_executor_get(e, gone[i], &value, sizeof value), RP_E_ARG, "must be an input, an output or a state");
+        REFUSED(rp_executor_set(e, gone[i], &value, sizeof value), RP_E_ARG, "must be an input, an output or a state");
     }
     rp_executor_free(e);
     rp_plan_free(plan);

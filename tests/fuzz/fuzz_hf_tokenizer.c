@@ -22,9 +22,12 @@ static void encode(const RpTokenizer *tk) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    static char real[] = "/fuzz";
-    HfModel     m      = {
-                 .dir = {.path = "fuzz", .real = real}
+    static char           real[] = "/fuzz";
+    static const HfFamily family = {.name = "fuzz"};
+
+    HfModel m = {
+        .dir = {.path = "fuzz", .real = real},
+          .family = &family
     };
     char        *blob = NULL;
     size_t       bytes;

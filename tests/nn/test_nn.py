@@ -211,8 +211,8 @@ class Devices(Case):
         LIBRARY.check("rp_nn_device_set", 0)
         self.assertEqual(self.number("device_get"), [0])
         for text, function, *arguments in (
-                ("CUDA device 99: there are", "device_set", 99),
-                ("CUDA device -1: there are", "device_name", -1, name, 64),
+                ("CUDA device 99: must be from 0 to ", "device_set", 99),
+                ("CUDA device -1: must be from 0 to ", "device_name", -1, name, 64),
                 ("device_name: room for 0 bytes: must be 1 or more", "device_name", 0, name, 0),
                 ("malloc: -1 bytes: must be 0 or more", "malloc", -1, ctypes.byref(ctypes.c_void_p())),
                 ("copy_to_host: -2 bytes: must be 0 or more", "copy_to_host", name, name, -2, None)):

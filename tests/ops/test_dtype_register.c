@@ -150,7 +150,7 @@ Test(dtype_register, hands_rows_to_the_functions) {
     REFUSED(rp_quantize_row(loud, y, 8, y), RP_E_ARG, "a row cannot be quantised to loud: 8 elements are too many");
     REFUSED(rp_quantize_row(loud, y, 6, y), RP_E_SHAPE,
             "a row of 6 elements: must be a whole number of loud blocks of 4");
-    REFUSED(rp_quantize_row(loud, y, -4, y), RP_E_ARG, "n is -4");
+    REFUSED(rp_quantize_row(loud, y, -4, y), RP_E_ARG, "rp_quantize_row: -4 elements: must be at least 0");
     REFUSED(rp_quantize_row(type, y, 8, y), RP_E_DTYPE,
             "rows of bytes cannot be quantised: the type has no function `quantize`");
     d.name = "odd", d.validate = is_odd;

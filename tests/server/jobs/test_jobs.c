@@ -54,7 +54,7 @@ static Job *new_job(void) {
 static void expect_heard(Job *j, int status, const char *text) {
     cr_assert_eq(work_pop_ready(&work), j);
     cr_expect(j->done);
-    cr_expect_not(early);
+    cr_expect(!early);
     cr_expect_eq(j->status, status);
     cr_expect_not_null(memmem(j->out.p, j->out.n, text, strlen(text)), "%.*s", (int)j->out.n, j->out.p);
     job_release(j); /* of the list, and of the event loop */
