@@ -5,29 +5,28 @@
 
 #include <math.h>
 
-/* y[i] = f(z[i]) * (x[i] * scale). scale: of the norm. */
-RP_BODY void open_silu_body(const float *x, const float *z, float scale, int64_t n, float *y) {
-    for (int64_t i = 0; i < n; i++) y[i] = z[i] / (1.0f + rp_expf(-z[i])) * (x[i] * scale);
+/* scale: of the norm. w: its weight, read if `weighted`. Both flags are constants, because compilers vectorise no loop
+ * that tests them. */
+RP_BODY void open_row(const float *x, const float *z, const float *w, float scale, int64_t n, float *y, bool weighted,
+                      bool silu) {
+    for (int64_t i = 0; i < n; i++) {
+        const float normed = weighted ? x[i] * scale * w[i] : x[i] * scale;
+        y[i]               = (silu ? z[i] : 1.0f) / (1.0f + rp_expf(-z[i])) * normed;
+    }
 }
-RP_VARIANTS(open_silu, (const float *x, const float *z, float scale, int64_t n, float *y), (x, z, scale, n, y))
 
-RP_BODY void open_sigmoid_body(const float *x, const float *z, float scale, int64_t n, float *y) {
-    for (int64_t i = 0; i < n; i++) y[i] = 1.0f / (1.0f + rp_expf(-z[i])) * (x[i] * scale);
+RP_BODY void open_body(const float *x, const float *z, const float *w, float scale, int64_t n, float *y, bool silu) {
+    if (w != NULL && silu)
+        open_row(x, z, w, scale, n, y, true, true);
+    else if (w != NULL)
+        open_row(x, z, w, scale, n, y, true, false);
+    else if (silu)
+        open_row(x, z, w, scale, n, y, false, true);
+    else
+        open_row(x, z, w, scale, n, y, false, false);
 }
-RP_VARIANTS(open_sigmoid, (const float *x, const float *z, float scale, int64_t n, float *y), (x, z, scale, n, y))
-
-/* The same with the weight of the norm, x[i] * scale * w[i]: compilers vectorise no loop that tests w. */
-RP_BODY void open_silu_norm_body(const float *x, const float *z, const float *w, float scale, int64_t n, float *y) {
-    for (int64_t i = 0; i < n; i++) y[i] = z[i] / (1.0f + rp_expf(-z[i])) * (x[i] * scale * w[i]);
-}
-RP_VARIANTS(open_silu_norm, (const float *x, const float *z, const float *w, float scale, int64_t n, float *y),
-            (x, z, w, scale, n, y))
-
-RP_BODY void open_sigmoid_norm_body(const float *x, const float *z, const float *w, float scale, int64_t n, float *y) {
-    for (int64_t i = 0; i < n; i++) y[i] = 1.0f / (1.0f + rp_expf(-z[i])) * (x[i] * scale * w[i]);
-}
-RP_VARIANTS(open_sigmoid_norm, (const float *x, const float *z, const float *w, float scale, int64_t n, float *y),
-            (x, z, w, scale, n, y))
+RP_VARIANTS(open, (const float *x, const float *z, const float *w, float scale, int64_t n, float *y, bool silu),
+            (x, z, w, scale, n, y, silu))
 
 RpStatus rp_cpu_gated(const RpOpArgs *args, RpKernelCtx *ctx) {
     const RpTensorView  *x = &args->gated.x, *z = &args->gated.z, *y = &args->dst;
@@ -39,11 +38,7 @@ RpStatus rp_cpu_gated(const RpOpArgs *args, RpKernelCtx *ctx) {
     for (int64_t r = rp_first_row(y, ctx); r < rp_end_row(y, ctx); r++) {
         const float *in = rp_view_row(x, r), *gate = same ? rp_view_row(z, r) : (const float *)z->data + r * n;
         const float  scale = p->norm ? (float)(1.0 / sqrt(rp_square_sum(in, n) / (double)n + (double)p->eps)) : 1.0f;
-        float       *out   = rp_view_row(y, r);
-        if (w != NULL)
-            (p->silu ? open_silu_norm : open_sigmoid_norm)(in, gate, w, scale, n, out);
-        else
-            (p->silu ? open_silu : open_sigmoid)(in, gate, scale, n, out);
+        open(in, gate, w, scale, n, rp_view_row(y, r), p->silu != 0);
     }
     return RP_OK;
 }

@@ -27,7 +27,7 @@ RP_BODY void convolve_taps(ConvBlock *b, int m, int n, bool silu) {
     }
 }
 
-/* Constant numbers of taps, those of today's models, let the compiler vectorise over channels. */
+/* Models have 4 taps, or 3 (LFM2). As constants these let the compiler vectorise over channels. */
 RP_BODY void convolve_body(ConvBlock *b, int m, int n, bool silu) {
     if (n == 4)
         convolve_taps(b, m, 4, silu);
@@ -42,11 +42,11 @@ RP_VARIANTS(convolve, (ConvBlock * b, int m, int n, bool silu), (b, m, n, silu))
 static void load(ConvBlock *b, const RpOpArgs *args, int64_t c, int lanes) {
     const RpTensorView *w    = &args->causal_conv.w;
     const float        *bias = rp_is_present(&args->causal_conv.bias) ? args->causal_conv.bias.data : NULL;
-    if (lanes < LANES || bias == NULL) memset(b, 0, sizeof *b);
+    if (lanes < LANES) memset(b, 0, sizeof *b);
     for (int l = 0; l < lanes; l++) {
         const float *taps = rp_view_row(w, c + l);
         for (int64_t j = 0; j < w->ne[0]; j++) b->w[j][l] = taps[j];
-        if (bias != NULL) b->bias[l] = bias[c + l];
+        b->bias[l] = bias != NULL ? bias[c + l] : 0.0f;
     }
 }
 
@@ -54,8 +54,9 @@ static void load(ConvBlock *b, const RpOpArgs *args, int64_t c, int lanes) {
 static void load_window(ConvBlock *b, const RpOpArgs *args, int32_t from, int64_t c, int lanes) {
     const int64_t channels = args->causal_conv.w.ne[1];
     for (int64_t j = 0; j + 1 < args->causal_conv.w.ne[0]; j++) {
-        memset(b->in[j], 0, sizeof b->in[j]);
-        if (from >= 0)
+        if (from < 0)
+            memset(b->in[j], 0, sizeof b->in[j]);
+        else
             memcpy(b->in[j], (const float *)rp_view_row(&args->causal_conv.window, from) + j * channels + c,
                    (size_t)lanes * sizeof(float));
     }
