@@ -84,12 +84,8 @@ RpStatus rp_hf_glm4_moe_keys(HfModel *m) {
 RpStatus rp_hf_dots1_keys(HfModel *m) {
     RP_TRY(rp_hf_routed_experts(m));
     RP_TRY(rp_hf_copy_count(m, "first_k_dense_replace", "leading_dense_block_count"));
-    RP_TRY(rp_hf_copy_count(m, "n_group", "expert_group_count"));
-    RP_TRY(rp_hf_copy_count(m, "topk_group", "expert_group_used_count"));
-    RP_TRY(rp_hf_copy_number(m, "routed_scaling_factor", 1.0, "expert_weights_scale"));
-    RP_TRY(norm_of_weights(m, false));
-    rp_hf_put_u32(m, "expert_gating_func", 2); /* a sigmoid */
-    return RP_OK;
+    RP_TRY(rp_hf_grouped_choice(m));
+    return norm_of_weights(m, false);
 }
 
 /* Published files have a list of numbers, one for each layer; *out is the one that all have. */
@@ -139,10 +135,6 @@ RpStatus rp_hf_ling_keys(HfModel *m) {
     rp_hf_put_u32(m, "expert_shared_count", n_shared);
     RP_TRY(rp_hf_copy_count(m, "moe_intermediate_size", "expert_feed_forward_length"));
     RP_TRY(rp_hf_copy_count(m, "first_k_dense_replace", "leading_dense_block_count"));
-    RP_TRY(rp_hf_copy_count(m, "n_group", "expert_group_count"));
-    RP_TRY(rp_hf_copy_count(m, "topk_group", "expert_group_used_count"));
-    RP_TRY(rp_hf_copy_number(m, "routed_scaling_factor", 1.0, "expert_weights_scale"));
     rp_hf_put_bool(m, "expert_weights_norm", n_used > 1);
-    rp_hf_put_u32(m, "expert_gating_func", 2); /* a sigmoid */
-    return RP_OK;
+    return rp_hf_grouped_choice(m);
 }

@@ -247,6 +247,9 @@ const JsonNode       *rp_hf_value(const HfModel *m, const char *name); /* NULL a
 /* Puts the counts and the length of experts by the names that config.json has in DeepSeek, GLM and dots.llm1. */
 RP_NODISCARD RpStatus rp_hf_routed_experts(const HfModel *m);
 
+/* Puts how experts are chosen by a sigmoid, in groups, and the scale of their weights (dots.llm1, Ling, Nemotron). */
+RP_NODISCARD RpStatus rp_hf_grouped_choice(const HfModel *m);
+
 /* *out is a list with a text for each layer, or NULL if there is none. RP_E_FORMAT: another value. */
 RP_NODISCARD RpStatus rp_hf_layer_texts(const HfModel *m, const char *name, const JsonNode **out);
 RP_NODISCARD RpStatus rp_hf_refuse(const HfModel *m, const char *name, const char *why); /* RP_E_UNSUPPORTED */

@@ -271,15 +271,12 @@ RpStatus rp_hf_nemotron_h_moe_keys(HfModel *m) {
     uint32_t latent;
     RP_TRY(nemotron_h(m, EXPERTS, "moe_intermediate_size"));
     RP_TRY(rp_hf_flag(m, m->text, "norm_topk_prob", true, &norm));
-    rp_hf_put_u32(m, "expert_gating_func", 2); /* a sigmoid */
     rp_hf_put_bool(m, "expert_weights_norm", norm);
-    RP_TRY(rp_hf_copy_number(m, "routed_scaling_factor", 1.0, "expert_weights_scale"));
+    RP_TRY(rp_hf_grouped_choice(m));
     RP_TRY(rp_hf_copy_count(m, "n_routed_experts", "expert_count"));
     RP_TRY(rp_hf_copy_count(m, "num_experts_per_tok", "expert_used_count"));
     RP_TRY(rp_hf_copy_count(m, "moe_intermediate_size", "expert_feed_forward_length"));
     RP_TRY(rp_hf_copy_count(m, "moe_shared_expert_intermediate_size", "expert_shared_feed_forward_length"));
-    RP_TRY(rp_hf_copy_count(m, "n_group", "expert_group_count"));
-    RP_TRY(rp_hf_copy_count(m, "topk_group", "expert_group_used_count"));
     RP_TRY(rp_hf_count(m, "moe_latent_size", 0, &latent));
     if (latent > 0) rp_hf_put_u32(m, "moe_latent_size", latent);
     return RP_OK;

@@ -46,6 +46,14 @@ RpStatus rp_hf_routed_experts(const HfModel *m) {
     return rp_hf_copy_count(m, "moe_intermediate_size", "expert_feed_forward_length");
 }
 
+RpStatus rp_hf_grouped_choice(const HfModel *m) {
+    RP_TRY(rp_hf_copy_count(m, "n_group", "expert_group_count"));
+    RP_TRY(rp_hf_copy_count(m, "topk_group", "expert_group_used_count"));
+    RP_TRY(rp_hf_copy_number(m, "routed_scaling_factor", 1.0, "expert_weights_scale"));
+    rp_hf_put_u32(m, "expert_gating_func", 2); /* a sigmoid */
+    return RP_OK;
+}
+
 RpStatus rp_hf_layer_texts(const HfModel *m, const char *name, const JsonNode **out) {
     *out = rp_hf_value(m, name);
     if (*out == NULL || ((*out)->type == JSON_ARRAY && (*out)->n == (uint32_t)m->n_layer)) return RP_OK;

@@ -28,9 +28,11 @@ typedef struct Text {
 
 typedef struct Step Step;
 typedef RpStatus    Apply(const Normalizer *n, const Step *s, const char *text, size_t len, Text *out);
+typedef RpStatus    NormalForm(const char *text, size_t len, char **out, size_t *out_len); /* nfc.h */
 
 struct Step {
     Apply      *apply;
+    NormalForm *form;       /* of normal_form */
     pcre2_code *expression; /* of "replace", or of grapheme clusters */
     char       *by;         /* of "replace"; owned */
     size_t      by_len;
@@ -69,34 +71,14 @@ static RpStatus put(Text *t, const char *p, size_t n) {
 
 /* ---- the steps ---- */
 
-static RpStatus normal_form(const char *text, size_t len, Text *out,
-                            RpStatus form(const char *text, size_t len, char **out, size_t *out_len)) {
+static RpStatus normal_form(const Normalizer *n, const Step *s, const char *text, size_t len, Text *out) {
     char  *normal;
-    size_t n;
-    RP_TRY(form(text, len, &normal, &n));
+    size_t n_normal;
+    (void)n;
+    RP_TRY(s->form(text, len, &normal, &n_normal));
     if (normal == NULL) return put(out, text, len);
-    *out = (Text){.p = normal, .n = n, .room = n};
+    *out = (Text){.p = normal, .n = n_normal, .room = n_normal};
     return RP_OK;
-}
-
-static RpStatus nfc(const Normalizer *n, const Step *s, const char *text, size_t len, Text *out) {
-    (void)n, (void)s;
-    return normal_form(text, len, out, rp_nfc);
-}
-
-static RpStatus nfd(const Normalizer *n, const Step *s, const char *text, size_t len, Text *out) {
-    (void)n, (void)s;
-    return normal_form(text, len, out, rp_nfd);
-}
-
-static RpStatus nfkc(const Normalizer *n, const Step *s, const char *text, size_t len, Text *out) {
-    (void)n, (void)s;
-    return normal_form(text, len, out, rp_nfkc);
-}
-
-static RpStatus nfkd(const Normalizer *n, const Step *s, const char *text, size_t len, Text *out) {
-    (void)n, (void)s;
-    return normal_form(text, len, out, rp_nfkd);
 }
 
 static RpStatus lowercase(const Normalizer *n, const Step *s, const char *text, size_t len, Text *out) {
@@ -184,18 +166,19 @@ static RpStatus read_step(const RpGgufFile *f, const RpGgufString text[3], Norma
     static const struct {
         const char *kind;
         Apply      *apply;
+        NormalForm *form;
     } kinds[] = {
-        {"precompiled", with_room},
-        {"replace",     with_room},
-        {"nfc",         nfc      },
-        {"nfd",         nfd      },
-        {"nfkc",        nfkc     },
-        {"nfkd",        nfkd     },
-        {"lowercase",   lowercase},
-        {"strip",       strip    },
+        {"precompiled", with_room,   NULL   },
+        {"replace",     with_room,   NULL   },
+        {"nfc",         normal_form, rp_nfc },
+        {"nfd",         normal_form, rp_nfd },
+        {"nfkc",        normal_form, rp_nfkc},
+        {"nfkd",        normal_form, rp_nfkd},
+        {"lowercase",   lowercase,   NULL   },
+        {"strip",       strip,       NULL   },
     };
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
-        if (is(text[0], kinds[i].kind)) s->apply = kinds[i].apply;
+        if (is(text[0], kinds[i].kind)) s->apply = kinds[i].apply, s->form = kinds[i].form;
     if (s->apply == NULL)
         return rp_fail(RP_E_UNSUPPORTED, "%s: normalizer '%.*s' of tokenizer.hf.normalizers is not supported",
                        rp_gguf_path(f), (int)(text[0].len < 48 ? text[0].len : 48), text[0].ptr);
@@ -219,7 +202,7 @@ static RpStatus only_nfc(const RpGgufFile *f, Normalizer **out) {
     if (!has) return RP_OK;
     *out = calloc(1, sizeof **out);
     if (*out == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory for a tokenizer", rp_gguf_path(f));
-    (*out)->steps[(*out)->n++].apply = nfc;
+    (*out)->steps[(*out)->n++] = (Step){.apply = normal_form, .form = rp_nfc};
     return RP_OK;
 }
 
