@@ -22,7 +22,7 @@ typedef struct Post {
     const Url    *url;
     const char   *path, *key; /* path: behind that of the URL; key: or NULL */
     const char   *body;
-    double        seconds; /* fails after so many without a byte from the server */
+    double        seconds; /* the request fails if the server sends no byte for this time */
     LineCallback *on_line;
     void         *user;
 } Post;

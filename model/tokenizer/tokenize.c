@@ -25,7 +25,8 @@ typedef struct Fragments {
     size_t    n, capacity;
 } Fragments;
 
-/* The special tokens that a search finds, as bits: those of SINGLE_IN_FRAGMENT, or all others. */
+/* The special tokens that a search finds, as bits. With FIND_IN_FRAGMENT it finds tokens with SINGLE_IN_FRAGMENT only,
+ * without it the others only. */
 enum { FIND_CONTROL = 1 << 0, FIND_USER_DEFINED = 1 << 1, FIND_IN_FRAGMENT = 1 << 2 };
 
 typedef struct Search {

@@ -124,9 +124,9 @@ Counts count_grid(Launch &l, const vector<Region> &regions, unsigned most, unsig
 inline uint32_t sampled_block(uint32_t n, uint32_t most, uint32_t k) {
     return most <= 1 ? 0 : (uint32_t)((uint64_t)k * (n - 1) / (most - 1));
 }
-// Bytes in flight of a warp of the first of `most` sampled blocks that reads weights or cache: in attention with a
-// window the first blocks of the grid read nothing. If no sampled block does, those of the first block. Blocks run once
-// more for it.
+// Bytes in flight of a warp of one block: the first of `most` sampled blocks that reads weights or cache, because in
+// attention with a window the first blocks of the grid read nothing. If no sampled block reads any, it is the first
+// block of the grid. The function runs blocks once more.
 uint64_t bytes_in_flight(Launch &l, const vector<Region> &regions, unsigned most);
 
 struct Usage { // of a kernel compiled by ptxas

@@ -90,7 +90,7 @@ Test(hf_rerank, scores_are_those_of_transformers) {
     }
 }
 
-/* What `reprise quantize` writes of a directory has its head, and the special tokens of pairs. */
+/* A file that `reprise quantize` makes of a directory keeps the head and the special tokens of pairs. */
 Test(hf_rerank, a_file_that_is_made_of_a_directory_has_its_scores) {
     for (int i = 0; i < N_MODELS; i++) {
         char path[128];

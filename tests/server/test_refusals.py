@@ -119,7 +119,7 @@ class Requests(unittest.TestCase):
     def test_the_queue(self):
         with Server("--parallel", "1", "--queue", "1") as s:
             clients = []
-            def refusal(busy, **more):  # beside so many requests, which may have ended before it comes
+            def refusal(busy, **more):  # beside `busy` requests, which may have ended before it comes
                 clients.extend(s.begin(LONG) for _ in range(busy))
                 r = s.complete(max_tokens=1, **more)
                 return r.json["error"]["message"] if r.status == 429 else ""

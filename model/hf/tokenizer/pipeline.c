@@ -205,8 +205,8 @@ static RpStatus template_processing(HfVocabulary *v, const JsonNode *x) {
     return RP_OK;
 }
 
-/* "pair" of a TemplateProcessing: each text with the tokens of `single`, but for bos of the second one, in whose place
- * there may be another token. */
+/* "pair" of a TemplateProcessing. Each text must have the same special tokens as in `single`, except that the second
+ * text has no bos. Another token may stand in its place, which becomes v->sep. */
 static void pair_template(HfVocabulary *v, const JsonNode *x) {
     const JsonNode *pair      = rp_json_get(v->j, x, "pair");
     uint32_t        ids[3][2] = {{0}}, n[3] = {0}; /* special tokens in front, between and behind */

@@ -35,7 +35,7 @@ static void end(void) {
 
 TestSuite(jobs, .init = begin, .fini = end);
 
-/* What the event loop would send is looked at between the work and the giving back. */
+/* Runs after the threads have put the answer and before job_end frees place and model: the end must not be out yet. */
 static void look(Job *j) {
     early |= work.ready_first != NULL && j->done;
     cr_expect_eq(model.pins, 1);
