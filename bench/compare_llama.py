@@ -2,7 +2,7 @@
 """Compares decode and prefill of reprise with llama.cpp, and with ik_llama.cpp if --ik names its llama-bench.
 
     bench/compare_llama.py MODEL.gguf ... [-t 1,2] [-p 128] [-n 64] [-d 0] [-r 5] [-k 1] [--kv f16] [--repack off,on] [--ik PATH] [--busy]
-                           [--out FILE.md]
+                           [--isa avx2] [--out FILE.md]
 
 The peer is llama.cpp's llama-bench, built for this CPU from the sources in the package llama-cpp-python (version in
 tools/requirements.txt). Every run of a test is a process of its own. Turns are short, because the speed of shared machines changes within minutes. The
@@ -11,7 +11,8 @@ Each peer runs with every setting that can make it faster: flash attention on an
 and off; reprise with every setting of --repack. The setting with the best median counts. Cells are medians (lowest .. highest) of -r
 processes with -k measurements each; the ratio is the median (lowest .. highest) of the ratios to the best peer in each round of turns.
 
-A peer built without AVX512_VNNI on a CPU that has it is refused."""
+A peer built without AVX512_VNNI on a CPU that has it is refused. With --isa avx2 all programs use AVX2, FMA, F16C and BMI2 only, as on a CPU
+without AVX-512 and VNNI. The llama-bench that --ik names must be built for these, too (-DGGML_NATIVE=OFF)."""
 import argparse
 import collections
 import datetime
@@ -30,6 +31,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PEER = ROOT / "build" / "peer"
 NO_AMX = "-mno-amx-tile -mno-amx-int8 -mno-amx-bf16"
+AVX2 = ("-DGGML_NATIVE=OFF", "-DGGML_AVX2=ON", "-DGGML_FMA=ON", "-DGGML_F16C=ON", "-DGGML_BMI2=ON")
 FEATURES = ("avx2", "avx512", "avx512_vbmi", "avx512_vnni", "avx512_bf16", "amx_int8", "neon", "dotprod", "matmul_int8")
 
 
@@ -62,9 +64,9 @@ def unpack_sources(version):
     return sources
 
 
-def build_peer(sources, folder, flags):
+def build_peer(sources, folder, instructions, flags):
     print("building llama-bench, which takes about ten minutes", file=sys.stderr)
-    output("cmake", "-S", str(sources), "-B", str(folder), "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DGGML_NATIVE=ON",
+    output("cmake", "-S", str(sources), "-B", str(folder), "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", *instructions,
            "-DBUILD_SHARED_LIBS=OFF", "-DLLAMA_CURL=OFF", "-DLLAMA_OPENSSL=OFF", "-DLLAMA_BUILD_TESTS=OFF",
            "-DLLAMA_BUILD_EXAMPLES=OFF", "-DLLAMA_BUILD_SERVER=OFF", f"-DCMAKE_C_FLAGS={flags}", f"-DCMAKE_CXX_FLAGS={flags}")
     output("ninja", "-C", str(folder), "llama-bench")
@@ -76,16 +78,20 @@ def runs(program):
                           capture_output=True).returncode == 0
 
 
-def peer_program(version):
+def peer_program(version, isa):
     """llama-bench, its build folder, its sources, and a note on the build. AMX kernels built by gcc 12 crash, so a build that
     crashes is replaced by one without AMX."""
     sources = unpack_sources(version)
-    for folder, flags in ((PEER / "native", ""), (PEER / "without-amx", NO_AMX)):
-        program = folder / "bin" / "llama-bench"
+    builds = [("native", ("-DGGML_NATIVE=ON",), "", ""),
+              ("without-amx", ("-DGGML_NATIVE=ON",), NO_AMX, "without AMX, whose kernels crash when built by this compiler")]
+    if isa == "avx2":
+        builds = [("avx2", AVX2, "-mtune=native", "")]
+    for folder, instructions, flags, note in builds:
+        program = PEER / folder / "bin" / "llama-bench"
         if not program.exists():
-            build_peer(sources, folder, flags)
+            build_peer(sources, PEER / folder, instructions, flags)
         if runs(program):
-            return program, folder, sources, "without AMX, whose kernels crash when built by this compiler" if flags else ""
+            return program, PEER / folder, sources, note
     sys.exit(f"{PEER}: llama-bench cannot be run on this machine")
 
 
@@ -102,8 +108,12 @@ def peer_features(folder, sources):
         return output(program).split()
 
 
-def refuse_weak(features):
-    if "avx512_vnni" in pathlib.Path("/proc/cpuinfo").read_text() and "AVX512_VNNI" not in features:
+def refuse_unfair(features, isa):
+    """Ends the program if the peer was built for fewer instruction sets than the ones to compare, or for more."""
+    if isa == "avx2":
+        if "AVX2" not in features or "AVX512" in features:
+            sys.exit(f"the peer was built for {' '.join(features)}, but --isa is avx2: the comparison would not be fair")
+    elif "avx512_vnni" in pathlib.Path("/proc/cpuinfo").read_text() and "AVX512_VNNI" not in features:
         sys.exit(f"the peer was built for {' '.join(features)} only, but this CPU has AVX512_VNNI: the comparison would not be fair")
 
 
@@ -285,13 +295,16 @@ def main():
     parser.add_argument("--repack", type=repack_settings, default=["off"], help="settings of reprise bench --repack, comma-separated")
     parser.add_argument("--ik", help="llama-bench of ik_llama.cpp, built for this CPU")
     parser.add_argument("--busy", action="store_true", help="keep one core busy with another process meanwhile")
+    parser.add_argument("--isa", choices=("native", "avx2"), default="native", help="instruction sets of all programs")
     parser.add_argument("--reprise", default=str(ROOT / "build" / "reprise"), help="the program to measure")
     parser.add_argument("--out", help="append the result to this file")
     args = parser.parse_args()
     version = peer_version()
-    program, folder, sources, how = peer_program(version)
+    program, folder, sources, how = peer_program(version, args.isa)
     features = peer_features(folder, sources)
-    refuse_weak(features)
+    refuse_unfair(features, args.isa)
+    if args.isa != "native":
+        os.environ["REPRISE_ISA"] = args.isa
     rows, reads, starts = [], [], []
     for model in args.models:
         for threads in args.t:
@@ -304,7 +317,7 @@ def main():
             rows += more
             reads += lines
     text = "\n".join([
-        f"{datetime.date.today()}, {cpu_name()}, {os.cpu_count()} cores; {revision(args.reprise)}; llama.cpp of llama-cpp-python {version}"
+        f"{datetime.date.today()}, {cpu_name()}, {os.cpu_count()} cores; {revision(args.reprise)}{'' if args.isa == 'native' else f' with REPRISE_ISA={args.isa}'}; llama.cpp of llama-cpp-python {version}"
         f"{', ' + how if how else ''} ({' '.join(features)}){', ik_llama.cpp' if args.ik else ''}; medians (range) of {args.r} interleaved "
         f"processes with {args.k} measurement{'s' if args.k > 1 else ''} each, "
         "each peer in its best setting.",
