@@ -124,22 +124,21 @@ static RpStatus measure_modes(const RpModel *m, Counts *c) {
 
 /* One row for each mode. In eager mode there is no captured graph, hence no number of nodes. */
 static RpStatus print_modes(const Counts *c) {
-    const int calls[N_MODES] = {c->kernels + 2, 2, 0}, launches[N_MODES] = {c->kernels, 1, 0};
-    Table    *t = cli_table_new("mode|>CUDA calls/token|>launches/token|>launches/reply|>graph nodes|>tok/s");
+    const int calls[N_MODES] = {c->kernels + 2, 2, 0}, launches[N_MODES] = {c->kernels, 1, 1};
+    Table    *t = cli_table_new("mode|>CUDA calls/token|>launches|>graph nodes|>tok/s");
     printf("%s: %d layers, %d kernels per token: %.1f per layer and %d outside the layers%s; %d barriers on "
            "the CPU\n\n",
            c->name, c->n_layer, c->kernels, c->n_layer > 0 ? (double)c->in_layers / c->n_layer : 0.0,
            c->kernels - c->in_layers, c->assumed ? " " ASSUMED : "", c->barriers);
     for (int i = 0; i < N_MODES; i++) {
-        char nodes[16] = "-", rate[16] = "-", reply[24] = "1 per token";
-        if (i > 0) snprintf(nodes, sizeof nodes, "%d", c->nodes);
-        if (i == 0) snprintf(reply, sizeof reply, "%d per token", c->kernels);
-        if (i == 2) snprintf(reply, sizeof reply, "1");
+        const RpExecMode mode      = (RpExecMode)(RP_MODE_EAGER + i);
+        char             nodes[16] = "-", rate[16] = "-", per[24] = "token";
+        if (mode != RP_MODE_EAGER) snprintf(nodes, sizeof nodes, "%d", c->nodes);
+        if (mode == RP_MODE_LOOP) snprintf(per, sizeof per, "%d tokens", RP_LOOP_TOKENS);
         if (c->rate[i] > 0.0) snprintf(rate, sizeof rate, "%.1f", c->rate[i]);
-        cli_table_add(t, "%s", rp_mode_name((RpExecMode)(RP_MODE_EAGER + i)));
+        cli_table_add(t, "%s", rp_mode_name(mode));
         cli_table_add(t, "%d", calls[i]);
-        cli_table_add(t, "%d", launches[i]);
-        cli_table_add(t, "%s", reply);
+        cli_table_add(t, "%d per %s", launches[i], per);
         cli_table_add(t, "%s", nodes);
         cli_table_add(t, "%s", rate);
     }
@@ -153,8 +152,8 @@ static void add_row(Table *t, const Counts *c) {
     cli_table_add(t, "%d", c->kernels);
     cli_table_add(t, "%.1f", c->n_layer > 0 ? (double)c->in_layers / c->n_layer : 0.0);
     cli_table_add(t, "%d", c->kernels - c->in_layers);
-    cli_table_add(t, "1");
-    cli_table_add(t, "1/reply");
+    cli_table_add(t, "1 per token");
+    cli_table_add(t, "1 per %d tokens", RP_LOOP_TOKENS);
 }
 
 static void print_json(const Counts *c, bool first) {
@@ -162,9 +161,9 @@ static void print_json(const Counts *c, bool first) {
     rp_put_json_string(c->name, strlen(c->name), stdout);
     printf(",\"layers\":%d,\"steps\":%d,\"kernels_per_token\":%d,\"kernels_in_layers\":%d,\"graph_nodes\":%d,"
            "\"cpu_barriers\":%d,"
-           "\"launches_per_token\":{\"eager\":%d,\"replay\":1,\"loop\":0},\"launches_per_reply\":1,"
+           "\"launches_per_token\":{\"eager\":%d,\"replay\":1,\"loop\":0},\"loop_tokens\":%d,"
            "\"weight_bytes\":%zu,\"assumed\":%s,\"tok_s\":{\"eager\":%.2f,\"replay\":%.2f,\"loop\":%.2f}}",
-           c->n_layer, c->steps, c->kernels, c->in_layers, c->nodes, c->barriers, c->kernels, c->bytes,
+           c->n_layer, c->steps, c->kernels, c->in_layers, c->nodes, c->barriers, c->kernels, RP_LOOP_TOKENS, c->bytes,
            c->assumed ? "true" : "false", c->rate[0], c->rate[1], c->rate[2]);
 }
 
@@ -263,7 +262,9 @@ static RpStatus preset_rows(Table *t, Counts *c) {
 
 static RpStatus all_presets(void) {
     Counts c;
-    Table *t = args.json ? NULL : cli_table_new("preset|>layers|>kernels|>in layer|>outside|>replay|>loop");
+    Table *t = args.json
+                   ? NULL
+                   : cli_table_new("preset|>layers|>kernels|>in layer|>outside|>launches, replay|>launches, loop");
     if (args.json) printf("[");
     RpStatus st = preset_rows(t, &c);
     cli_progress_end(&progress);

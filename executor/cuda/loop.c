@@ -122,15 +122,14 @@ void rp_cuda_loop_close(CudaExecutor *c) {
     *l = (CudaLoop){0};
 }
 
-/* cudaFree and cudaFreeHost of all threads wait for a launch that runs, and a reply can take minutes. */
-enum { MOST_IN_LAUNCH = 128 };
-static_assert((int)MOST_IN_LAUNCH <= (int)RP_LOOP_SLOTS, "the ring has a slot for each token of a launch");
+static_assert((int)RP_LOOP_TOKENS <= (int)RP_LOOP_SLOTS, "the ring has a slot for each token of a launch");
 
-/* One launch of the loop, for some of the tokens left. */
+/* One launch of the loop, for some of the tokens left: cudaFree and cudaFreeHost of all threads wait for a launch that
+ * runs, and a reply can take minutes. */
 static RpStatus launch(CudaExecutor *c) {
     CudaDevice *d = c->device;
     CudaLoop   *l = &c->loop;
-    l->in_launch  = l->left < MOST_IN_LAUNCH ? l->left : MOST_IN_LAUNCH;
+    l->in_launch  = l->left < RP_LOOP_TOKENS ? l->left : RP_LOOP_TOKENS;
     l->left -= l->in_launch;
     rp_cuda_watch_from(d, -1);
     l->staging->number = l->next;

@@ -92,8 +92,11 @@ typedef enum RpExecMode {
     RP_MODE_AUTO,   /* REPRISE_MODE; if that is auto too, the last of these modes that works */
     RP_MODE_EAGER,  /* one launch per step; the CPU has only this mode */
     RP_MODE_REPLAY, /* the steps are captured once into a CUDA graph; one launch per run */
-    RP_MODE_LOOP    /* also a loop over the steps is captured; one launch per 128 tokens */
+    RP_MODE_LOOP    /* also a loop over the steps is captured; one launch per RP_LOOP_TOKENS tokens */
 } RpExecMode;
+
+/* The most tokens of one launch in RP_MODE_LOOP. */
+enum { RP_LOOP_TOKENS = 128 };
 
 /* "auto", "eager", "replay", "loop"; "?" for no mode. Static storage. */
 RP_API const char *rp_mode_name(RpExecMode mode);
@@ -270,9 +273,10 @@ typedef struct RpReplyOptions {
     size_t         n_end;
 } RpReplyOptions;
 
-/* Writes the step state and starts. With RP_MODE_LOOP the device now runs and samples by itself, by one launch per 128
- * tokens; in other modes every rp_executor_reply_next is one run. RP_E_STATE without RpExecutorOptions.step or with a
- * reply under way; RP_E_CONTEXT_FULL unless 0 <= RpStepState.pos < n_ctx; RP_E_ARG for other bad options. */
+/* Writes the step state and starts. With RP_MODE_LOOP the device now runs and samples by itself, by one launch per
+ * RP_LOOP_TOKENS tokens; in other modes every rp_executor_reply_next is one run. RP_E_STATE without
+ * RpExecutorOptions.step or with a reply under way; RP_E_CONTEXT_FULL unless 0 <= RpStepState.pos < n_ctx; RP_E_ARG
+ * for other bad options. */
 RP_API RP_NODISCARD RpStatus        rp_executor_reply_begin_sized(RpExecutor *exec, const RpReplyOptions *options,
                                                                   size_t options_bytes);
 RP_NODISCARD static inline RpStatus rp_executor_reply_begin(RpExecutor *exec, const RpReplyOptions *options) {
