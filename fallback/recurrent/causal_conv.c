@@ -38,16 +38,27 @@ RP_BODY void convolve_body(ConvBlock *b, int m, int n, bool silu) {
 }
 RP_VARIANTS(convolve, (ConvBlock * b, int m, int n, bool silu), (b, m, n, silu))
 
+/* w[j,l] = taps[l * row + j] */
+RP_BODY void transpose_taps(ConvBlock *b, const float *taps, int64_t row, int n, int lanes) {
+    for (int j = 0; j < n; j++)
+        for (int l = 0; l < lanes; l++) b->w[j][l] = taps[l * row + j];
+}
+
+RP_BODY void transpose_body(ConvBlock *b, const float *taps, int64_t row, int n, int lanes) {
+    if (n == 4 && row == 4 && lanes == LANES)
+        transpose_taps(b, taps, 4, 4, LANES);
+    else
+        transpose_taps(b, taps, row, n, lanes);
+}
+RP_VARIANTS(transpose, (ConvBlock * b, const float *taps, int64_t row, int n, int lanes), (b, taps, row, n, lanes))
+
 /* Taps and bias of channels c to c + lanes - 1. The other lanes are 0. */
 static void load(ConvBlock *b, const RpOpArgs *args, int64_t c, int lanes) {
     const RpTensorView *w    = &args->causal_conv.w;
     const float        *bias = rp_is_present(&args->causal_conv.bias) ? args->causal_conv.bias.data : NULL;
     if (lanes < LANES) memset(b, 0, sizeof *b);
-    for (int l = 0; l < lanes; l++) {
-        const float *taps = rp_view_row(w, c + l);
-        for (int64_t j = 0; j < w->ne[0]; j++) b->w[j][l] = taps[j];
-        b->bias[l] = bias != NULL ? bias[c + l] : 0.0f;
-    }
+    transpose(b, rp_view_row(w, c), (int64_t)(w->nb[1] / sizeof(float)), (int)w->ne[0], lanes);
+    for (int l = 0; l < lanes; l++) b->bias[l] = bias != NULL ? bias[c + l] : 0.0f;
 }
 
 /* The inputs before a token, from the window of a slot. */

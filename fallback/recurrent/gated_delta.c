@@ -4,9 +4,12 @@
  *     S[i,j] = g * S[i,j] + k[i] * u[j]
  *     y[j]   = sum_i q[i] S[i,j]
  *
- * Columns j of a head are independent. A worker has blocks of LANES of them, and takes the tokens one after the other,
- * in two passes over the block of S, which stays in the L1 cache. Each sum has two accumulators, which take even and
- * odd i. So the bits depend neither on workers and instruction sets nor on how a prompt is cut (I8). */
+ * Columns j of a head are independent. A worker has blocks of them, and takes the tokens one after the other, in two
+ * passes over the block of S. Each sum has two accumulators, which take even and odd i. So the bits depend neither on
+ * blocks, workers and instruction sets nor on how a prompt is cut (I8).
+ *
+ * A prefill has blocks of LANES columns, which stay in the L1 cache for RUN tokens. A decode reads S from memory, so
+ * its blocks have MAX_LANES, which is a whole row of S in most models: memory is read in order. */
 #include "fallback/recurrent/slots.h"
 #include "fallback/recurrent/softplus.h"
 #include "fallback/recurrent/strip.h"
@@ -14,7 +17,7 @@
 #include "fallback/simd/float.h"
 #include "fallback/squares.h"
 
-enum { LANES = 32, ROWS = 8 };
+enum { LANES = 32, MAX_LANES = 128, ROWS = 8, RUN = 8 };
 
 /* The input of one token to a head. */
 typedef struct DeltaStep {
@@ -31,7 +34,7 @@ typedef struct DeltaBlock {
 /* Any number of rows and lanes. `from` and `to` may be the same memory. */
 RP_BODY void update_lanes(const DeltaStep *step, DeltaBlock from, DeltaBlock to, int64_t d, const float *v, float *y,
                           int lanes) {
-    float sum[2][LANES] = {{0.0f}}, u[LANES];
+    float sum[2][MAX_LANES] = {{0.0f}}, u[MAX_LANES];
     for (int64_t i = 0; i < d && from.data != NULL; i++)
         for (int l = 0; l < lanes; l++) sum[i % 2][l] = fmaf(step->k[i], from.data[i * from.row + l], sum[i % 2][l]);
     for (int l = 0; l < lanes; l++) u[l] = step->b * fmaf(-step->g, sum[0][l] + sum[1][l], v[l]);
@@ -48,11 +51,11 @@ RP_BODY void update_lanes(const DeltaStep *step, DeltaBlock from, DeltaBlock to,
 
 /* even[l] = sum of k[i] S[i,l] over even i, odd[l] over odd i. Sums are loaded and stored once for ROWS rows. d is a
  * multiple of ROWS. */
-RP_BODY void sum_columns(const float *k, DeltaBlock s, int64_t d, float *even, float *odd) {
-    for (int l = 0; l < LANES; l++) even[l] = odd[l] = 0.0f;
+RP_BODY void sum_columns(const float *k, DeltaBlock s, int64_t d, float *even, float *odd, int lanes) {
+    for (int l = 0; l < lanes; l++) even[l] = odd[l] = 0.0f;
     for (int64_t i = 0; i < d; i += ROWS) {
         const float *row = s.data + i * s.row;
-        for (int l = 0; l < LANES; l++) {
+        for (int l = 0; l < lanes; l++) {
             float e = even[l], o = odd[l];
             for (int r = 0; r < ROWS; r += 2) {
                 e = fmaf(k[i + r], row[r * s.row + l], e);
@@ -63,13 +66,15 @@ RP_BODY void sum_columns(const float *k, DeltaBlock s, int64_t d, float *even, f
     }
 }
 
-/* S[i,l] = g * S[i,l] + k[i] * u[l] and y[l] = sum of q[i] S[i,l], for STRIP lanes from lane `at` on. Two rows at a
- * time: u and both sums stay in registers. */
-RP_BODY void update_strip(const DeltaStep *step, DeltaBlock from, DeltaBlock to, int64_t d, const float *u_all,
-                          float *y, int at) {
-    float u[STRIP], even[STRIP] = {0.0f}, odd[STRIP] = {0.0f};
-    for (int l = 0; l < STRIP; l++) u[l] = u_all[at + l];
-    for (int64_t i = 0; i < d; i += 2) {
+/* S[r,l] = g * S[r,l] + k[r] * u[l], and the sums of q[r] S[r,l], for ROWS rows r from i on and STRIP lanes l from `at`
+ * on. Two rows at a time: u and both sums stay in registers. */
+RP_BODY void update_strip(const DeltaStep *step, DeltaBlock from, DeltaBlock to, int64_t i, const float *u_all,
+                          float *even_sums, float *odd_sums, int at) {
+    float u[STRIP], even[STRIP], odd[STRIP];
+    EACH_LANE(l) u[l]    = u_all[at + l];
+    EACH_LANE(l) even[l] = even_sums[at + l];
+    EACH_LANE(l) odd[l]  = odd_sums[at + l];
+    for (const int64_t end = i + ROWS; i < end; i += 2) {
         const float *a = from.data + i * from.row + at, *b = a + from.row;
         float       *to_a = to.data + i * to.row + at, *to_b = to_a + to.row, s[STRIP], r[STRIP];
         EACH_LANE(l) s[l]    = fmaf(step->k[i], u[l], step->g * a[l]);
@@ -79,20 +84,26 @@ RP_BODY void update_strip(const DeltaStep *step, DeltaBlock from, DeltaBlock to,
         EACH_LANE(l) even[l] = fmaf(step->q[i], s[l], even[l]);
         EACH_LANE(l) odd[l]  = fmaf(step->q[i + 1], r[l], odd[l]);
     }
-    for (int l = 0; l < STRIP; l++) y[at + l] = even[l] + odd[l];
+    EACH_LANE(l) even_sums[at + l] = even[l];
+    EACH_LANE(l) odd_sums[at + l]  = odd[l];
 }
 
-RP_BODY void update_block(const DeltaStep *step, DeltaBlock from, DeltaBlock to, int64_t d, const float *v, float *y) {
-    float even[LANES], odd[LANES], u[LANES];
-    sum_columns(step->k, from, d, even, odd);
-    for (int l = 0; l < LANES; l++) u[l] = step->b * fmaf(-step->g, even[l] + odd[l], v[l]);
-    for (int at = 0; at < LANES; at += STRIP) update_strip(step, from, to, d, u, y, at);
+/* lanes is a multiple of STRIP, d one of ROWS. */
+RP_BODY void update_strips(const DeltaStep *step, DeltaBlock from, DeltaBlock to, int64_t d, const float *v, float *y,
+                           int lanes) {
+    float even[MAX_LANES], odd[MAX_LANES], u[MAX_LANES];
+    sum_columns(step->k, from, d, even, odd, lanes);
+    for (int l = 0; l < lanes; l++) u[l] = step->b * fmaf(-step->g, even[l] + odd[l], v[l]);
+    for (int l = 0; l < lanes; l++) even[l] = odd[l] = 0.0f;
+    for (int64_t i = 0; i < d; i += ROWS)
+        for (int at = 0; at < lanes; at += STRIP) update_strip(step, from, to, i, u, even, odd, at);
+    for (int l = 0; l < lanes; l++) y[l] = even[l] + odd[l];
 }
 
 RP_BODY void update_body(const DeltaStep *step, DeltaBlock from, DeltaBlock to, int64_t d, const float *v, float *y,
                          int lanes) {
-    if (lanes == LANES && d % ROWS == 0 && from.data != NULL)
-        update_block(step, from, to, d, v, y);
+    if (lanes % STRIP == 0 && d % ROWS == 0 && from.data != NULL)
+        update_strips(step, from, to, d, v, y, lanes);
     else
         update_lanes(step, from, to, d, v, y, lanes);
 }
@@ -105,10 +116,8 @@ RP_BODY void scaled_body(const float *x, float scale, int64_t n, float *y) {
 }
 RP_VARIANTS(scaled, (const float *x, float scale, int64_t n, float *y), (x, scale, n, y))
 
-/* Row `head` of token t of q, k or v. */
-static const float *head_of(const RpTensorView *x, int64_t head, int64_t t) {
-    return rp_view_row(x, head + x->ne[1] * t);
-}
+/* Row `head` of token t. */
+static float *head_of(const RpTensorView *x, int64_t head, int64_t t) { return rp_view_row(x, head + x->ne[1] * t); }
 
 /* alpha or beta [n0,n1,t]. */
 static float gate_of(const RpTensorView *x, int64_t head, int64_t t) {
@@ -128,30 +137,51 @@ static void prepare(DeltaStep *step, const RpOpArgs *args, int64_t head, int64_t
     step->b = 1.0f / (1.0f + rp_expf(-gate_of(&args->gated_delta.beta, head, t)));
 }
 
-/* Columns j to j + lanes - 1 of a head. A state that no slot keeps goes to `local`. */
-static void update_columns(const RpOpArgs *args, int64_t head, int64_t j, int lanes, int64_t n_tok, float *local) {
-    const RpTensorView *state = &args->gated_delta.state, *y = &args->dst;
-    const int32_t      *slot = args->gated_delta.slots.data;
+/* Blocks of `lanes` columns of a head, from column `begin` on up to column `end`. */
+typedef struct DeltaHead {
+    int64_t head, begin, end;
+    int     lanes;
+} DeltaHead;
+
+/* Columns j to j + lanes - 1 of tokens t to t + m - 1, whose inputs to the head are steps[]. `state`: the block before
+ * them if token t follows another one, and the block after them. One that no slot keeps goes to `local`. */
+static void update_columns(const RpOpArgs *args, int64_t head, int64_t j, int lanes, const DeltaStep *steps, int64_t t,
+                           int m, DeltaBlock *state, float *local) {
+    const RpTensorView *all = &args->gated_delta.state, *y = &args->dst, *v = &args->gated_delta.v;
+    const int32_t      *kept = (const int32_t *)args->gated_delta.slots.data + 1;
     const int64_t       d = y->ne[0], at = head * d * d + j;
-    DeltaBlock          from = {NULL, d};
-    for (int64_t t = 0; t < n_tok; t++) {
+    for (int i = 0; i < m; i++, t++) {
         const int32_t before = rp_slot_before(&args->gated_delta.slots, &args->gated_delta.starts, t);
         if (before != SLOT_FOLLOWS)
-            from = (DeltaBlock){before >= 0 ? (float *)rp_view_row(state, before) + at : NULL, d};
-        const DeltaBlock kept = {slot[1 + t] >= 0 ? (float *)rp_view_row(state, slot[1 + t]) + at : NULL, d};
-        const DeltaBlock to   = kept.data != NULL ? kept : (DeltaBlock){local, LANES};
-        DeltaStep        step;
-        prepare(&step, args, head, t);
-        update(&step, from, to, d, head_of(&args->gated_delta.v, head, t) + j,
-               (float *)rp_view_row(y, head + y->ne[1] * t) + j, lanes);
-        from = to;
+            *state = (DeltaBlock){before >= 0 ? (float *)rp_view_row(all, before) + at : NULL, d};
+        DeltaBlock to = {local, lanes};
+        if (kept[t] >= 0) to = (DeltaBlock){(float *)rp_view_row(all, kept[t]) + at, d};
+        update(&steps[i], *state, to, d, head_of(v, head, t) + j, head_of(y, head, t) + j, lanes);
+        *state = to;
+    }
+}
+
+/* RUN tokens of each block, then the next ones: q and k are normalised once for all blocks. */
+static void update_head(const RpOpArgs *args, const DeltaHead *h, int64_t n_tok, float *local) {
+    const RpTensorView *y = &args->dst;
+    DeltaStep           steps[RUN];
+    DeltaBlock          state[RP_DELTA_MAX_DIM / LANES] = {
+                 {NULL, 0}
+    };
+    for (int64_t t = 0; t < n_tok; t += RUN) {
+        const int m = n_tok - t < RUN ? (int)(n_tok - t) : RUN;
+        for (int i = 0; i < m; i++) prepare(&steps[i], args, h->head, t + i);
+        for (int64_t j = h->begin, b = 0; j < h->end; j += h->lanes, b++) {
+            const int lanes = h->end - j < h->lanes ? (int)(h->end - j) : h->lanes;
+            update_columns(args, h->head, j, lanes, steps, t, m, &state[b], local + (j - h->begin) * y->ne[0]);
+        }
     }
     for (int64_t t = n_tok; t < y->ne[2]; t++)
-        memset((float *)rp_view_row(y, head + y->ne[1] * t) + j, 0, (size_t)lanes * sizeof(float));
+        memset(head_of(y, h->head, t) + h->begin, 0, (size_t)(h->end - h->begin) * sizeof(float));
 }
 
 CpuNeeds rp_needs_gated_delta(const RpOpArgs *args) {
-    return (CpuNeeds){.phases = 1, .local = (size_t)args->dst.ne[0] * LANES * sizeof(float)};
+    return (CpuNeeds){.phases = 1, .local = (size_t)(args->dst.ne[0] * args->dst.ne[0]) * sizeof(float)};
 }
 
 RpStatus rp_cpu_gated_delta(const RpOpArgs *args, RpKernelCtx *ctx) {
@@ -159,10 +189,15 @@ RpStatus rp_cpu_gated_delta(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(RP_CHECK(gated_delta, args));
     RP_TRY(rp_read_slots("gated_delta", &args->gated_delta.slots, &args->gated_delta.starts,
                          args->gated_delta.state.ne[1], &n_tok));
-    const int64_t d = args->dst.ne[0], blocks = (d + LANES - 1) / LANES, items = blocks * args->dst.ne[1];
-    for (int64_t i = items * ctx->ith / ctx->nth; i < items * (ctx->ith + 1) / ctx->nth; i++) {
-        const int64_t j = i % blocks * LANES;
-        update_columns(args, i / blocks, j, d - j < LANES ? (int)(d - j) : LANES, n_tok, ctx->local);
+    const RpTensorView *slots = &args->gated_delta.slots, *starts = &args->gated_delta.starts;
+    const int64_t       lanes = rp_slots_follow(slots, starts, n_tok) ? LANES : MAX_LANES;
+    const int64_t       d = args->dst.ne[0], blocks = (d + lanes - 1) / lanes, items = blocks * args->dst.ne[1];
+    const int64_t       end = items * (ctx->ith + 1) / ctx->nth;
+    for (int64_t i = items * ctx->ith / ctx->nth, n; i < end; i += n) {
+        const int64_t first = i % blocks, begin = first * lanes;
+        n                 = blocks - first < end - i ? blocks - first : end - i;
+        const DeltaHead h = {i / blocks, begin, begin + n * lanes < d ? begin + n * lanes : d, (int)lanes};
+        update_head(args, &h, n_tok, ctx->local);
     }
     return RP_OK;
 }

@@ -29,4 +29,11 @@ static inline int32_t rp_slot_before(const RpTensorView *slots, const RpTensorVi
     return t == 0 ? ((const int32_t *)slots->data)[0] : SLOT_FOLLOWS;
 }
 
+/* Whether a token continues from the state after another one of the call. */
+static inline bool rp_slots_follow(const RpTensorView *slots, const RpTensorView *starts, int64_t n_tok) {
+    for (int64_t t = 1; t < n_tok; t++)
+        if (rp_slot_before(slots, starts, t) == SLOT_FOLLOWS) return true;
+    return false;
+}
+
 #endif

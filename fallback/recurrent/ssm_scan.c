@@ -3,16 +3,19 @@
  *     S[i,j] = g * S[i,j] + b[i] * u[j]
  *     y[j]   = (sum_i c[i] S[i,j] + d * x[j]) * z[j] / (1 + exp(-z[j]))
  *
- * Channels j of a head are independent. A worker has blocks of LANES of them, and takes the tokens one after the other,
- * in one pass over the block of S. The sum has two accumulators, which take even and odd i. So the bits depend neither
- * on workers and instruction sets nor on how a prompt is cut (I8). */
+ * Channels j of a head are independent. A worker has blocks of them, and takes the tokens one after the other, in one
+ * pass over the block of S. The sum has two accumulators, which take even and odd i. So the bits depend neither on
+ * blocks, workers and instruction sets nor on how a prompt is cut (I8).
+ *
+ * A prefill has blocks of LANES channels, whose part of S stays in the L1 cache from token to token. A decode reads S
+ * from memory, so its blocks have MAX_LANES, which is a whole row of S in most models: memory is read in order. */
 #include "fallback/recurrent/slots.h"
 #include "fallback/recurrent/softplus.h"
 #include "fallback/recurrent/strip.h"
 #include "fallback/rows.h"
 #include "fallback/simd/float.h"
 
-enum { LANES = 32 };
+enum { LANES = 32, MAX_LANES = 64, ROWS = 16 };
 
 /* The input of one token to a block of channels. */
 typedef struct ScanStep {
@@ -35,7 +38,7 @@ RP_BODY float gated_sum(const ScanStep *step, int l, float even, float odd) {
 
 /* Any number of rows and lanes. `from` and `to` may be the same memory. */
 RP_BODY void scan_lanes(const ScanStep *step, ScanBlock from, ScanBlock to, int64_t n, float *y, int lanes) {
-    float sum[2][LANES] = {{0.0f}};
+    float sum[2][MAX_LANES] = {{0.0f}};
     for (int64_t i = 0; i < n; i++)
         for (int l = 0; l < lanes; l++) {
             const float before      = from.data != NULL ? step->g * from.data[i * from.row + l] : 0.0f;
@@ -46,11 +49,15 @@ RP_BODY void scan_lanes(const ScanStep *step, ScanBlock from, ScanBlock to, int6
     for (int l = 0; l < lanes; l++) y[l] = gated_sum(step, l, sum[0][l], sum[1][l]);
 }
 
-/* STRIP lanes from lane `at` on, two rows at a time: u and both sums stay in registers. n is even. */
-RP_BODY void scan_strip(const ScanStep *step, ScanBlock from, ScanBlock to, int64_t n, float *y, int at) {
-    float u[STRIP], even[STRIP] = {0.0f}, odd[STRIP] = {0.0f};
-    for (int l = 0; l < STRIP; l++) u[l] = step->e * step->x[at + l];
-    for (int64_t i = 0; i < n; i += 2) {
+/* Rows i to end - 1 of STRIP lanes from lane `at` on, two rows at a time: u and both sums stay in registers. The number
+ * of rows is even. */
+RP_BODY void scan_strip(const ScanStep *step, ScanBlock from, ScanBlock to, int64_t i, int64_t end, float *even_sums,
+                        float *odd_sums, int at) {
+    float u[STRIP], even[STRIP], odd[STRIP];
+    EACH_LANE(l) u[l]    = step->e * step->x[at + l];
+    EACH_LANE(l) even[l] = even_sums[at + l];
+    EACH_LANE(l) odd[l]  = odd_sums[at + l];
+    for (; i < end; i += 2) {
         const float *a = from.data + i * from.row + at, *b = a + from.row;
         float       *to_a = to.data + i * to.row + at, *to_b = to_a + to.row, s[STRIP], r[STRIP];
         EACH_LANE(l) s[l]    = fmaf(step->b[i], u[l], step->g * a[l]);
@@ -60,12 +67,22 @@ RP_BODY void scan_strip(const ScanStep *step, ScanBlock from, ScanBlock to, int6
         EACH_LANE(l) even[l] = fmaf(step->c[i], s[l], even[l]);
         EACH_LANE(l) odd[l]  = fmaf(step->c[i + 1], r[l], odd[l]);
     }
-    for (int l = 0; l < STRIP; l++) y[at + l] = gated_sum(step, at + l, even[l], odd[l]);
+    EACH_LANE(l) even_sums[at + l] = even[l];
+    EACH_LANE(l) odd_sums[at + l]  = odd[l];
+}
+
+/* ROWS rows of all strips, then the next ones. */
+RP_BODY void scan_strips(const ScanStep *step, ScanBlock from, ScanBlock to, int64_t n, float *y, int lanes) {
+    float even[MAX_LANES] = {0.0f}, odd[MAX_LANES] = {0.0f};
+    for (int64_t i = 0; i < n; i += ROWS)
+        for (int at = 0; at < lanes; at += STRIP)
+            scan_strip(step, from, to, i, n - i < ROWS ? n : i + ROWS, even, odd, at);
+    for (int l = 0; l < lanes; l++) y[l] = gated_sum(step, l, even[l], odd[l]);
 }
 
 RP_BODY void scan_body(const ScanStep *step, ScanBlock from, ScanBlock to, int64_t n, float *y, int lanes) {
-    if (lanes == LANES && n % 2 == 0 && from.data != NULL)
-        for (int at = 0; at < LANES; at += STRIP) scan_strip(step, from, to, n, y, at);
+    if (lanes % STRIP == 0 && n % 2 == 0 && from.data != NULL)
+        scan_strips(step, from, to, n, y, lanes);
     else
         scan_lanes(step, from, to, n, y, lanes);
 }
@@ -102,7 +119,7 @@ static void scan_channels(const RpOpArgs *args, int64_t head, int64_t j, int lan
         const int32_t before = rp_slot_before(&args->ssm_scan.slots, &args->ssm_scan.starts, t);
         if (before != SLOT_FOLLOWS)
             from = (ScanBlock){before >= 0 ? (float *)rp_view_row(state, before) + at : NULL, p};
-        ScanBlock to = {local, LANES};
+        ScanBlock to = {local, lanes};
         if (slot[1 + t] >= 0) to = (ScanBlock){(float *)rp_view_row(state, slot[1 + t]) + at, p};
         const ScanStep step = step_of(args, head, j, t);
         scan(&step, from, to, n, row_of(y, head, t) + j, lanes);
@@ -112,7 +129,7 @@ static void scan_channels(const RpOpArgs *args, int64_t head, int64_t j, int lan
 }
 
 CpuNeeds rp_needs_ssm_scan(const RpOpArgs *args) {
-    return (CpuNeeds){.phases = 1, .local = (size_t)args->ssm_scan.b.ne[0] * LANES * sizeof(float)};
+    return (CpuNeeds){.phases = 1, .local = (size_t)args->ssm_scan.b.ne[0] * MAX_LANES * sizeof(float)};
 }
 
 RpStatus rp_cpu_ssm_scan(const RpOpArgs *args, RpKernelCtx *ctx) {
@@ -120,10 +137,11 @@ RpStatus rp_cpu_ssm_scan(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(RP_CHECK(ssm_scan, args));
     RP_TRY(
         rp_read_slots("ssm_scan", &args->ssm_scan.slots, &args->ssm_scan.starts, args->ssm_scan.state.ne[1], &n_tok));
-    const int64_t p = args->dst.ne[0], blocks = (p + LANES - 1) / LANES, items = blocks * args->dst.ne[1];
+    const int64_t lanes = rp_slots_follow(&args->ssm_scan.slots, &args->ssm_scan.starts, n_tok) ? LANES : MAX_LANES;
+    const int64_t p = args->dst.ne[0], blocks = (p + lanes - 1) / lanes, items = blocks * args->dst.ne[1];
     for (int64_t i = items * ctx->ith / ctx->nth; i < items * (ctx->ith + 1) / ctx->nth; i++) {
-        const int64_t j = i % blocks * LANES;
-        scan_channels(args, i / blocks, j, p - j < LANES ? (int)(p - j) : LANES, n_tok, ctx->local);
+        const int64_t j = i % blocks * lanes;
+        scan_channels(args, i / blocks, j, (int)(p - j < lanes ? p - j : lanes), n_tok, ctx->local);
     }
     return RP_OK;
 }

@@ -97,6 +97,8 @@ Test(gated_delta, follows_the_recurrence) {
     check(40, 2, 6, 4, true, 0);  /* a block and a rest of columns */
     check(7, 1, 1, 3, false, -1);
     check(256, 1, 1, 2, false, 0);
+    check(96, 1, 3, 19, false, 0); /* several blocks of columns, and more tokens than are normalised at a time */
+    check(160, 1, 1, 1, false, 1); /* a decode: a wide block and a narrow one */
 }
 
 /* alpha + dt above 20, where log(1 + exp(x)) is x, and far below 0, where the state does not decay. */
@@ -129,10 +131,11 @@ Test(gated_delta, tokens_in_chunks_give_the_bits_of_all_at_once) {
     check_chunks(32, false);
     check_chunks(32, true);
     check_chunks(48, false);
+    check_chunks(160, false);
 }
 
 Test(gated_delta, sequences_have_the_bits_that_they_have_alone) {
-    for (int64_t d = 32; d <= 48; d += 16) {
+    for (int64_t d = 32; d <= 160; d += 64) {
         Rule            r  = rule_of(d, 1, 2, CHUNKED_TOKENS, false);
         const ChunkedOp op = {rp_cpu_gated_delta, args_of, &r, r.y, r.state, (size_t)(d * 2 * CHUNKED_TOKENS),
                               (size_t)(d * d * 2)};

@@ -89,6 +89,7 @@ Test(ssm_scan, follows_the_recurrence) {
     check((Shape){40, 6, 8, 2, 4, 2});  /* a block and a rest of channels */
     check((Shape){7, 1, 9, 1, 3, -1});
     check((Shape){32, 2, 256, 1, 2, 0});
+    check((Shape){80, 2, 40, 1, 1, 0}); /* a decode: a wide block and a narrow one */
 }
 
 /* dt + bias above 20, where log(1 + exp(x)) is x, and far below 0, where the state stays. */
@@ -122,6 +123,7 @@ Test(ssm_scan, tokens_in_chunks_give_the_bits_of_all_at_once) {
     check_chunks(32, 16, false);
     check_chunks(32, 16, true);
     check_chunks(48, 5, false);
+    check_chunks(80, 40, false);
 }
 
 Test(ssm_scan, sequences_have_the_bits_that_they_have_alone) {
