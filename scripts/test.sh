@@ -6,8 +6,8 @@
 #   asan                     address and undefined behaviour sanitizers; fuzzing
 #   race                     every access of the kernels checked; planted bugs
 #
-# asan is the longest group. With it no suite runs from PTX, and the suites of its build that need no real model run in that
-# build only.
+# asan is the longest group. With it every second suite runs in its build instead of the release build, and the others run so the
+# next time. The release build has no CUDA then; the kernels run on the simulated device.
 #
 #   scripts/test.sh [--quick | --all | --slow BUILD...]
 #                                          --quick: the release build only, without the bindings
@@ -19,9 +19,10 @@
 #                                          server, the HTML book, the packages in a clean root, ten minutes of fuzzing
 set -eu
 cd "$(dirname "$0")/.."
-quick='' all='' limit=3600 without_long='-LE long' ptx=90 fast='' # limit: seconds of a suite that hangs
+quick='' all='' limit=3600 without_long='-LE long' ptx=90 half='' # limit: seconds of a suite that hangs
 slow_builds='asan tsan aarch64 race spills'
-turn() { shift $(($(git rev-list --count HEAD 2>/dev/null || echo 0) % $#)); echo "$1"; }
+commits=$(git rev-list --count HEAD 2>/dev/null || echo 0)
+turn() { shift $((commits % $#)); echo "$1"; }
 slow=$(turn 'tsan aarch64 spills' asan race)
 case ${1-} in
 --slow) shift; slow="$*"
@@ -31,7 +32,7 @@ case ${1-} in
 --quick) quick=1 slow='' without_long='-LE long|bindings' ;;
 --all) all=1 slow=$slow_builds limit=14400 without_long='' ptx='90;75;80'; export REPRISE_TEST_EVERY_CALL=1 REPRISE_TEST_EVERY_WINDOW=1
         export REPRISE_TEST_EVERY_MODEL=1 REPRISE_TEST_EVERY_WORKERS=1 REPRISE_TEST_EVERY_ORDER=1 REPRISE_TEST_WANDB=1 REPRISE_TEST_TORCH=1 ;;
-'') [ "$slow" != asan ] || fast=1 ;;
+'') [ "$slow" != asan ] || half=$((commits / 3 % 2)) ;; # the suites that run in that build: those with odd or even numbers
 *) sed -n '2,/^set/s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac
 . scripts/setup.sh
@@ -79,16 +80,14 @@ if [ ! -f /usr/local/cuda/include/cuda_runtime_api.h ] && ! command -v nvcc >/de
 fi
 
 # Without a GPU the PTX of one architecture, with source lines, is interpreted (sim/ptx). Its machine code, which takes half of
-# the time of nvcc, shows that the kernels have no register spills. Where no suite runs from PTX, the kernels are compiled without
-# optimisation, in a quarter of the time.
+# the time of nvcc, shows that the kernels have no register spills.
 one_arch=
 if ! command -v nvidia-smi >/dev/null; then
-    architecture=90-virtual flags=-lineinfo
+    architecture=90-virtual
     ! wanted spills || architecture=90
-    nvcc=${CUDACXX:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}
-    if [ -n "$fast" ] && "$nvcc" --help 2>/dev/null | grep -q Ofast-compile; then flags=--Ofast-compile=max; fi # since CUDA 12.8
-    one_arch="-DRP_CUDA_ARCHITECTURES=$architecture -DCMAKE_CUDA_FLAGS=$flags"
+    one_arch="-DRP_CUDA_ARCHITECTURES=$architecture -DCMAKE_CUDA_FLAGS=-lineinfo"
 fi
+[ -z "$half" ] || one_arch=-DRP_CUDA=OFF
 
 # The suites of the race build that run as they are, and those that find planted bugs, which
 # tests/planted_bugs/kernels.sh runs without a bug and with each.
@@ -110,7 +109,7 @@ build() { # preset, build folder
     grep -qs '^CMAKE_GENERATOR:INTERNAL=Ninja$' "$folder/CMakeCache.txt" || fresh=--fresh
     set --
     # shellcheck disable=SC2086
-    [ "$preset" = race ] || set -- $one_arch -DRP_PTX_ARCHITECTURES="$ptx" ${all:+-DRP_PTX=ON} ${fast:+-DRP_PTX=OFF}
+    [ "$preset" = race ] || set -- $one_arch -DRP_PTX_ARCHITECTURES="$ptx" ${all:+-DRP_PTX=ON}
     # The race build checks the accesses and the undefined behaviour of the kernels.
     [ "$preset" != asan ] || [ ! -d build/sim ] || set -- "$@" -DRP_SIM_KERNELS_FROM="$PWD/build"
     # shellcheck disable=SC2086
@@ -190,14 +189,17 @@ suite() { # preset, title, build folder, further options of ctest; tests inherit
 # Workers that wait sleep after a microsecond: the suites that run have more workers than there are cores, and spinning took
 # a third of their time. test_executor spins as users do.
 export REPRISE_SPIN_US=1
-elsewhere='' # suites that run in the build with the address sanitizer
-if [ -n "$fast" ]; then
+checked='' only_there='' # suites that run in the build with the address sanitizer; those that run in no other build
+if [ -n "$half" ]; then
     await release
     until [ -s build/asan/CTestTestfile.cmake ] || [ -s "$log.asan.rc" ]; do sleep 1; done
+    checked=$(ctest --test-dir build/asan -N | sed -n 's/^ *Test *#[0-9]*: *//p' | awk "NR % 2 == $half")
     real='test_(models|tokenizer|chat|hf_encoders)|cli_(text|terminal)' # they need real models
-    elsewhere=$(ctest --test-dir build/asan -N | sed -n 's/^ *Test *#[0-9]*: *//p' | grep -vxE "$real" | paste -sd'|')
+    only_there=$(echo "$checked" | grep -vxE "$real" | paste -sd'|')
+    checked=$(echo "$checked" | paste -sd'|')
 fi
-suite release "release build, warnings as errors" build ${elsewhere:+"-E ^($elsewhere)\$"}
+# recipe_add_an_op compiles a copy of the tree.
+suite release "release build, warnings as errors" build ${half:+"-E ^(recipe_add_an_op|$only_there)\$"}
 if [ -n "$all" ] && [ -d build/ptx/90 ]; then
     step "bugs planted in PTX"
     if tests/planted_bugs/ptx.sh build; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
@@ -205,7 +207,7 @@ fi
 if [ -z "$quick" ]; then
     # Real models take too long there; the tiny models of every family run.
     slow_suite() { REPRISE_MODELS=/nonexistent suite "$@"; }
-    ! wanted asan || slow_suite asan "address and undefined behaviour sanitizers" build/asan
+    ! wanted asan || slow_suite asan "address and undefined behaviour sanitizers" build/asan ${half:+"-R ^($checked)\$"}
     ! wanted tsan || slow_suite tsan "thread sanitizer" build/tsan
 
     if [ -e "$log.no-aarch64" ]; then
