@@ -165,9 +165,7 @@ static void update_columns(const RpOpArgs *args, int64_t head, int64_t j, int la
 static void update_head(const RpOpArgs *args, const DeltaHead *h, int64_t n_tok, float *local) {
     const RpTensorView *y = &args->dst;
     DeltaStep           steps[RUN];
-    DeltaBlock          state[RP_DELTA_MAX_DIM / LANES] = {
-                 {NULL, 0}
-    };
+    DeltaBlock          state[RP_DELTA_MAX_DIM / LANES] = {0};
     for (int64_t t = 0; t < n_tok; t += RUN) {
         const int m = n_tok - t < RUN ? (int)(n_tok - t) : RUN;
         for (int i = 0; i < m; i++) prepare(&steps[i], args, h->head, t + i);

@@ -152,10 +152,11 @@ RpStatus rp_drafter_put(Drafter *d, const DraftJob *job, int32_t pos, int32_t n,
 
 /* ---- rounds ---- */
 
-/* Tokens that were not seen, and the first guess behind them. */
+/* Tokens that were not seen, and the first guess behind them. A draft model reads at most MOST_UNSEEN tokens, because
+ * all requests wait for it. A request of whose text it has not read the rest is not guessed for. */
 static RpStatus first_round(Drafter *d, DraftJob *jobs, int n) {
     const double start   = rp_seconds();
-    int32_t      columns = 0, guessing = 0;
+    int32_t      columns = 0, guessing = 0, left = MOST_UNSEEN;
     Batch        b = {0};
     for (int k = 0; k < n; k++) {
         DraftJob     *job  = &jobs[k];
@@ -163,8 +164,10 @@ static RpStatus first_round(Drafter *d, DraftJob *jobs, int n) {
         if (job->n > room) job->n = room;
         if (!can_guess(d, job, from)) job->n = 0;
         if (job->n <= 0) continue;
-        columns += job->n_tokens - from, guessing++;
-        for (int32_t pos = from; pos < job->n_tokens; pos++) RP_TRY(add(d, &b, job, pos, pos == job->n_tokens - 1));
+        const int32_t end = d->mtp || job->n_tokens - from <= left ? job->n_tokens : from + left;
+        left -= end - from, columns += end - from, guessing++;
+        for (int32_t pos = from; pos < end; pos++) RP_TRY(add(d, &b, job, pos, pos == job->n_tokens - 1));
+        if (end < job->n_tokens) job->n = 0;
     }
     if (b.n > 0) RP_TRY(run(d, &b));
     if (guessing > 0 && columns <= 2 * guessing) rp_drafter_note_seconds(d, rp_seconds() - start);

@@ -1,5 +1,6 @@
 /* Draft models: whatever they guess, requests get the tokens that they get without. The model itself as its draft
  * guesses right where sampling is greedy; the same model with other weights guesses right at times. */
+#include "model/engine/drafter.h"
 #include "model/gguf/gguf_file.h"
 #include "model/gguf/gguf_write.h"
 #include "tests/support/case.h"
@@ -89,6 +90,34 @@ Test(engine_draft, the_model_itself_guesses_right) {
         cr_expect(drafted > MAX_TOKENS && accepted == drafted, "%s: %d of %d", names[i], accepted, drafted);
         rp_model_free(m);
     }
+}
+
+/* All requests wait while a draft model reads prompts, so it reads 256 tokens a step, of all of them. A request
+ * is guessed for when its text has been read. */
+Test(engine_draft, long_prompts_are_read_in_pieces) {
+    enum { LONG = 300, SHORT = 100, MOST = 4 };
+    RpModel              *m       = golden_open_tiny("llama-f32");
+    const RpEngineOptions o       = {.n_ctx = LONG + MOST, .n_seq = 2, .block = 32, .step_tokens = 64, .draft = m};
+    const int32_t         n_vocab = rp_model_info(m)->n_vocab;
+    Drafter               d;
+    int32_t               text[LONG], guess[2][MAX_DRAFT];
+    for (int i = 0; i < LONG; i++) text[i] = 3 + 7 * i % (n_vocab - 3);
+    OK(rp_drafter_plan(&d, &(DraftedEngine){.model = m, .o = &o}, NULL));
+    OK(rp_drafter_open(&d, &(RpExecutorOptions){.n_threads = 1}, NULL));
+    for (int step = 0; step < 2; step++) {
+        DraftJob jobs[2] = {
+            {.id = 1, .row = 0, .tokens = text, .n_tokens = LONG,  .guess = guess[0], .n = MOST},
+            {.id = 2, .row = 1, .tokens = text, .n_tokens = SHORT, .guess = guess[1], .n = MOST}
+        };
+        OK(rp_drafter_guess(&d, jobs, 2));
+        for (int k = 0; k < 2; k++) {
+            const int32_t read = step > 0 ? jobs[k].n_tokens + MOST - 1 : k == 0 ? 256 : 0;
+            cr_expect_eq(jobs[k].n, step > 0 ? MOST : 0, "step %d, request %d: %d guesses", step, k, jobs[k].n);
+            cr_expect_eq(d.n_past[k], read, "step %d, request %d: %d tokens read", step, k, d.n_past[k]);
+        }
+    }
+    rp_drafter_free(&d);
+    rp_model_free(m);
 }
 
 Test(engine_draft, wrong_guesses_change_nothing) {
