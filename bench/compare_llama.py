@@ -35,12 +35,12 @@ AVX2 = ("-DGGML_NATIVE=OFF", "-DGGML_AVX2=ON", "-DGGML_FMA=ON", "-DGGML_F16C=ON"
 FEATURES = ("avx2", "avx512", "avx512_vbmi", "avx512_vnni", "avx512_bf16", "amx_int8", "neon", "dotprod", "matmul_int8")
 
 
-def output(*command):
-    """Standard output of a program. If it fails, its standard error ends this program."""
+def output(*command, log=False):
+    """Standard output of a program, with `log` also its standard error. If it fails, its standard error ends this program."""
     run = subprocess.run(command, capture_output=True, text=True)
     if run.returncode != 0:
         sys.exit(f"{command[0]} failed: {run.stderr.strip()[-2000:]}")
-    return run.stdout
+    return run.stdout + run.stderr if log else run.stdout
 
 
 # ---- the peer ----

@@ -34,7 +34,7 @@ def run_peer(command, args, model):
     """Tokens per second by number of sequences, from the table that the program prints."""
     most = max(args.s)
     text = output(*command, "-m", model, "-t", str(args.t), "-c", str(most * (args.p + args.n) + 256), "-npp", str(args.p), "-ntg", str(args.n),
-                  "-npl", ",".join(map(str, args.s)), "-pps")
+                  "-npl", ",".join(map(str, args.s)), "-pps", log=True)
     rows = [[c.strip() for c in line.split("|")[1:-1]] for line in text.splitlines() if re.match(r"\|[\s\d.|]+\|$", line)]
     speeds = {int(row[2]): float(row[7]) for row in rows}  # columns B and S_TG
     missing = [n for n in args.s if n not in speeds]
