@@ -19,11 +19,11 @@ enum { GUESSES_OF_A_DRAFT = 4 };
 #define OPTIONS_GUESSES(v)                                                                                             \
     CLI_INT("lookup", 0, (v).lookup, "N",                                                                              \
             "guess up to N tokens ahead where the text repeats itself, at most 15; 0 (default): none; the reply "      \
-            "stays the same, on the CPU",                                                                              \
+            "stays the same, on the CPU; --repack is auto if it is not given",                                         \
             0, 15),                                                                                                    \
         CLI_FILE(FILE_READ, "draft", 0, (v).draft, "FILE",                                                             \
                  "a smaller model of the same vocabulary, or an assistant of MODEL, guesses ahead; the reply stays "   \
-                 "the same, on the CPU"),                                                                              \
+                 "the same, on the CPU; --repack is auto if it is not given"),                                         \
         CLI_INT("draft-tokens", 0, (v).n_draft, "N", "guesses of --draft or MTP, 1 to 15; default 4, of MTP 3", 1,     \
                 15),                                                                                                   \
         CLI_FLAG("no-mtp", 0, (v).no_mtp,                                                                              \
@@ -33,6 +33,11 @@ enum { GUESSES_OF_A_DRAFT = 4 };
 const char *cli_guesses_wrong(const GuessArgs *a, const char *mode);
 
 static inline bool cli_guesses_wanted(const GuessArgs *a) { return a->lookup > 0 || a->draft != NULL; }
+
+/* RpEngineOptions.repack: "auto" where guesses are asked for and neither --repack nor REPRISE_REPACK is given, because
+ * the copy speeds up steps of several tokens. An MTP layer guesses without being asked to, and the copy takes
+ * memory. */
+const char *cli_guesses_repack(const GuessArgs *a, const char *given);
 
 /* RpRequest.n_draft */
 static inline int32_t cli_n_draft(const GuessArgs *a) {

@@ -71,6 +71,7 @@ static RpStatus engine_options(RpEngineOptions *out) {
     cli_engine_options(&args.guesses, &args.device, out);
     /* With --memory no repacked copies are made unless they are asked for: that memory is for models. */
     if (out->repack == NULL && args.memory_mb > 0 && rp_option(RP_OPT_REPACK)[0] == '\0') out->repack = "off";
+    out->repack = cli_guesses_repack(&args.guesses, out->repack);
     return cli_kv_type(args.kv, &out->kv_type);
 }
 
@@ -225,7 +226,7 @@ static const Option options[] = {
     CLI_TEXT("device", 0, args.device.name, "DEVICE", "auto, cpu, cuda or cuda:N; default: REPRISE_DEVICE"),
     OPTION_REQUIRE_CUDA(args.device),
     OPTION_REQUIRE_GRAPH(args.device),
-    OPTION_REPACK(args.device, "auto, codebook with --parallel 1, off with --memory"),
+    OPTION_REPACK(args.device, "auto; codebook with --parallel 1 and neither --lookup nor --draft; off with --memory"),
     OPTION_BACKEND(args.device),
     OPTION_WATCHDOG(args.device),
     CLI_FLAG("no-mmap", 0, args.device.no_mmap, "read the model into memory instead of mapping the file"),

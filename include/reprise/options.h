@@ -52,8 +52,8 @@ extern "C" {
       "megabytes of compiled GPU kernels kept on the disk, those used last; 0: none")                                  \
     X(REPACK, "REPRISE_REPACK", "",                                                                                    \
       "copy of the weights with interleaved rows for the CPU, made at open: on, off, auto (if it is faster and "       \
-      "fits) or codebook (auto, for IQ1, IQ2, IQ3 and TQ1); default: auto where many requests run at a time, else "    \
-      "codebook")                                                                                                      \
+      "fits) or codebook (auto, for IQ1, IQ2, IQ3 and TQ1); default: auto where many requests run at a time and "      \
+      "with --lookup and --draft, else codebook")                                                                      \
     X(TRACE, "REPRISE_TRACE", "",                                                                                      \
       "file for a trace of all runs, steps and nodes, for ui.perfetto.dev; JSON lines if it ends in .jsonl")           \
     X(BACKEND_DIR, "REPRISE_BACKEND_DIR", "",                                                                          \

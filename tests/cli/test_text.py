@@ -186,6 +186,9 @@ def test_guesses_do_not_change_the_reply():
     base = ["generate", demo, "-p", "In the", "-n", "40", "--logprobs", "1", "-c", "100", "--json"]
     plain, o = (json.loads(ok(run(*base, *more)).text) for more in ([], ["--draft", demo]))
     expect(0 < o["right_guesses"] == o["guesses"] and o["n_ctx"] == 100 and o["timings"]["first_token_s"] > 0 < o["timings"]["decode_s"], "guesses", o)
+    for how, settings in ((["--repack", "off"], {}), ([], {"REPRISE_REPACK": "off"})):
+        copied = json.loads(ok(run(*base, "--lookup", "4", *how, **settings)).text)["repack_bytes"]
+        expect(copied == 0, "weights are copied for guesses only where nothing else is asked for", (how, settings, copied))
     same = "text", "tokens", "seed", "prompt_tokens", "generated_tokens", "stop", "logprobs", "threads", "device"
     expect([o[k] for k in same] == [plain[k] for k in same], "JSON with guesses", (o, plain))
     expect_refusal(run("generate", demo, "-p", "a", "--lookup", "16"), 2, "--lookup")
