@@ -87,7 +87,7 @@ if ! command -v nvidia-smi >/dev/null; then
     ! wanted spills || architecture=90
     one_arch="-DRP_CUDA_ARCHITECTURES=$architecture -DCMAKE_CUDA_FLAGS=-lineinfo"
 fi
-[ -z "$half" ] || one_arch=-DRP_CUDA=OFF
+[ -z "$half" ] || one_arch="-DRP_CUDA=OFF -DRP_PTX=OFF"
 
 # The suites of the race build that run as they are, and those that find planted bugs, which
 # tests/planted_bugs/kernels.sh runs without a bug and with each.
