@@ -114,6 +114,7 @@ build() { # preset, build folder
     [ "$preset" != asan ] || [ ! -d build/sim ] || set -- "$@" -DRP_SIM_KERNELS_FROM="$PWD/build"
     # shellcheck disable=SC2086
     cmake $fresh --preset "$preset" $launcher ${headers:+-DRP_CUDA_HEADERS="$PWD/$headers"} "$@"
+    touch "$log.$preset.configured"
     if [ "$preset" = race ]; then
         [ -d "$folder/sim/planted" ] || exit 0
         targets=$(race_targets)
@@ -192,11 +193,12 @@ export REPRISE_SPIN_US=1
 checked='' only_there='' # suites that run in the build with the address sanitizer; those that run in no other build
 if [ -n "$half" ]; then
     await release
-    until [ -s build/asan/CTestTestfile.cmake ] || [ -s "$log.asan.rc" ]; do sleep 1; done
+    until [ -e "$log.asan.configured" ] || [ -s "$log.asan.rc" ]; do sleep 1; done # before, ctest finds no suites or some
     checked=$(ctest --test-dir build/asan -N | sed -n 's/^ *Test *#[0-9]*: *//p' | awk "NR % 2 == $half")
     real='test_(models|tokenizer|chat|hf_encoders)|cli_(text|terminal)' # they need real models
     only_there=$(echo "$checked" | grep -vxE "$real" | paste -sd'|')
     checked=$(echo "$checked" | paste -sd'|')
+    [ -n "$checked" ] || { tail -60 "$log.asan"; echo "the build with the address sanitizer has no suites"; exit 1; }
 fi
 # recipe_add_an_op compiles a copy of the tree.
 suite release "release build, warnings as errors" build ${half:+"-E ^(recipe_add_an_op|$only_there)\$"}

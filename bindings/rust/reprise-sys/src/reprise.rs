@@ -691,6 +691,7 @@ pub const RP_MODE_AUTO: RpExecMode = 0;
 pub const RP_MODE_EAGER: RpExecMode = 1;
 pub const RP_MODE_REPLAY: RpExecMode = 2;
 pub const RP_MODE_LOOP: RpExecMode = 3;
+pub const RP_LOOP_TOKENS: c_int = 128;
 pub type RpColumns = c_int;
 pub const RP_COLUMNS_ANY: RpColumns = 0;
 pub const RP_COLUMNS_REPLY: RpColumns = 1;
