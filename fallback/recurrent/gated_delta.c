@@ -25,14 +25,8 @@ typedef struct DeltaStep {
     float g, b;
 } DeltaStep;
 
-/* A block of S: row i begins at data + i * row. */
-typedef struct DeltaBlock {
-    float  *data; /* NULL: zeros */
-    int64_t row;
-} DeltaBlock;
-
 /* Any number of rows and lanes. `from` and `to` may be the same memory. */
-RP_BODY void update_lanes(const DeltaStep *step, DeltaBlock from, DeltaBlock to, int64_t d, const float *v, float *y,
+RP_BODY void update_lanes(const DeltaStep *step, StateBlock from, StateBlock to, int64_t d, const float *v, float *y,
                           int lanes) {
     float sum[2][MAX_LANES] = {{0.0f}}, u[MAX_LANES];
     for (int64_t i = 0; i < d && from.data != NULL; i++)
@@ -51,7 +45,7 @@ RP_BODY void update_lanes(const DeltaStep *step, DeltaBlock from, DeltaBlock to,
 
 /* even[l] = sum of k[i] S[i,l] over even i, odd[l] over odd i. Sums are loaded and stored once for ROWS rows. d is a
  * multiple of ROWS. */
-RP_BODY void sum_columns(const float *k, DeltaBlock s, int64_t d, float *even, float *odd, int lanes) {
+RP_BODY void sum_columns(const float *k, StateBlock s, int64_t d, float *even, float *odd, int lanes) {
     for (int l = 0; l < lanes; l++) even[l] = odd[l] = 0.0f;
     for (int64_t i = 0; i < d; i += ROWS) {
         const float *row = s.data + i * s.row;
@@ -66,41 +60,19 @@ RP_BODY void sum_columns(const float *k, DeltaBlock s, int64_t d, float *even, f
     }
 }
 
-/* S[r,l] = g * S[r,l] + k[r] * u[l], and the sums of q[r] S[r,l], for ROWS rows r from i on and STRIP lanes l from `at`
- * on. Two rows at a time: u and both sums stay in registers. */
-RP_BODY void update_strip(const DeltaStep *step, DeltaBlock from, DeltaBlock to, int64_t i, const float *u_all,
-                          float *even_sums, float *odd_sums, int at) {
-    float u[STRIP], even[STRIP], odd[STRIP];
-    EACH_LANE(l) u[l]    = u_all[at + l];
-    EACH_LANE(l) even[l] = even_sums[at + l];
-    EACH_LANE(l) odd[l]  = odd_sums[at + l];
-    for (const int64_t end = i + ROWS; i < end; i += 2) {
-        const float *a = from.data + i * from.row + at, *b = a + from.row;
-        float       *to_a = to.data + i * to.row + at, *to_b = to_a + to.row, s[STRIP], r[STRIP];
-        EACH_LANE(l) s[l]    = fmaf(step->k[i], u[l], step->g * a[l]);
-        EACH_LANE(l) r[l]    = fmaf(step->k[i + 1], u[l], step->g * b[l]);
-        EACH_LANE(l) to_a[l] = s[l];
-        EACH_LANE(l) to_b[l] = r[l];
-        EACH_LANE(l) even[l] = fmaf(step->q[i], s[l], even[l]);
-        EACH_LANE(l) odd[l]  = fmaf(step->q[i + 1], r[l], odd[l]);
-    }
-    EACH_LANE(l) even_sums[at + l] = even[l];
-    EACH_LANE(l) odd_sums[at + l]  = odd[l];
-}
-
 /* lanes is a multiple of STRIP, d one of ROWS. */
-RP_BODY void update_strips(const DeltaStep *step, DeltaBlock from, DeltaBlock to, int64_t d, const float *v, float *y,
+RP_BODY void update_strips(const DeltaStep *step, StateBlock from, StateBlock to, int64_t d, const float *v, float *y,
                            int lanes) {
     float even[MAX_LANES], odd[MAX_LANES], u[MAX_LANES];
     sum_columns(step->k, from, d, even, odd, lanes);
     for (int l = 0; l < lanes; l++) u[l] = step->b * fmaf(-step->g, even[l] + odd[l], v[l]);
     for (int l = 0; l < lanes; l++) even[l] = odd[l] = 0.0f;
-    for (int64_t i = 0; i < d; i += ROWS)
-        for (int at = 0; at < lanes; at += STRIP) update_strip(step, from, to, i, u, even, odd, at);
+    const StateStep pass = {.in = step->k, .out = step->q, .u = u, .even = even, .odd = odd, .g = step->g};
+    rp_step_state(&pass, from, to, d, lanes);
     for (int l = 0; l < lanes; l++) y[l] = even[l] + odd[l];
 }
 
-RP_BODY void update_body(const DeltaStep *step, DeltaBlock from, DeltaBlock to, int64_t d, const float *v, float *y,
+RP_BODY void update_body(const DeltaStep *step, StateBlock from, StateBlock to, int64_t d, const float *v, float *y,
                          int lanes) {
     if (lanes % STRIP == 0 && d % ROWS == 0 && from.data != NULL)
         update_strips(step, from, to, d, v, y, lanes);
@@ -108,7 +80,7 @@ RP_BODY void update_body(const DeltaStep *step, DeltaBlock from, DeltaBlock to, 
         update_lanes(step, from, to, d, v, y, lanes);
 }
 RP_VARIANTS(update,
-            (const DeltaStep *step, DeltaBlock from, DeltaBlock to, int64_t d, const float *v, float *y, int lanes),
+            (const DeltaStep *step, StateBlock from, StateBlock to, int64_t d, const float *v, float *y, int lanes),
             (step, from, to, d, v, y, lanes))
 
 RP_BODY void scaled_body(const float *x, float scale, int64_t n, float *y) {
@@ -146,16 +118,16 @@ typedef struct DeltaHead {
 /* Columns j to j + lanes - 1 of tokens t to t + m - 1, whose inputs to the head are steps[]. `state`: the block before
  * them if token t follows another one, and the block after them. One that no slot keeps goes to `local`. */
 static void update_columns(const RpOpArgs *args, int64_t head, int64_t j, int lanes, const DeltaStep *steps, int64_t t,
-                           int m, DeltaBlock *state, float *local) {
+                           int m, StateBlock *state, float *local) {
     const RpTensorView *all = &args->gated_delta.state, *y = &args->dst, *v = &args->gated_delta.v;
     const int32_t      *kept = (const int32_t *)args->gated_delta.slots.data + 1;
     const int64_t       d = y->ne[0], at = head * d * d + j;
     for (int i = 0; i < m; i++, t++) {
         const int32_t before = rp_slot_before(&args->gated_delta.slots, &args->gated_delta.starts, t);
         if (before != SLOT_FOLLOWS)
-            *state = (DeltaBlock){before >= 0 ? (float *)rp_view_row(all, before) + at : NULL, d};
-        DeltaBlock to = {local, lanes};
-        if (kept[t] >= 0) to = (DeltaBlock){(float *)rp_view_row(all, kept[t]) + at, d};
+            *state = (StateBlock){before >= 0 ? (float *)rp_view_row(all, before) + at : NULL, d};
+        StateBlock to = {local, lanes};
+        if (kept[t] >= 0) to = (StateBlock){(float *)rp_view_row(all, kept[t]) + at, d};
         update(&steps[i], *state, to, d, head_of(v, head, t) + j, head_of(y, head, t) + j, lanes);
         *state = to;
     }
@@ -165,7 +137,7 @@ static void update_columns(const RpOpArgs *args, int64_t head, int64_t j, int la
 static void update_head(const RpOpArgs *args, const DeltaHead *h, int64_t n_tok, float *local) {
     const RpTensorView *y = &args->dst;
     DeltaStep           steps[RUN];
-    DeltaBlock          state[RP_DELTA_MAX_DIM / LANES] = {0};
+    StateBlock          state[RP_DELTA_MAX_DIM / LANES] = {0};
     for (int64_t t = 0; t < n_tok; t += RUN) {
         const int m = n_tok - t < RUN ? (int)(n_tok - t) : RUN;
         for (int i = 0; i < m; i++) prepare(&steps[i], args, h->head, t + i);

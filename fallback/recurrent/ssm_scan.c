@@ -15,7 +15,7 @@
 #include "fallback/rows.h"
 #include "fallback/simd/float.h"
 
-enum { LANES = 32, MAX_LANES = 64, ROWS = 16 };
+enum { LANES = 32, MAX_LANES = 64 };
 
 /* The input of one token to a block of channels. */
 typedef struct ScanStep {
@@ -24,12 +24,6 @@ typedef struct ScanStep {
     float        e, g, d;
 } ScanStep;
 
-/* A block of S: row i begins at data + i * row. */
-typedef struct ScanBlock {
-    float  *data; /* NULL: zeros */
-    int64_t row;
-} ScanBlock;
-
 /* y[l] of the formula above, from the sums over even and odd i. */
 RP_BODY float gated_sum(const ScanStep *step, int l, float even, float odd) {
     const float whole = fmaf(step->d, step->x[l], even + odd);
@@ -37,7 +31,7 @@ RP_BODY float gated_sum(const ScanStep *step, int l, float even, float odd) {
 }
 
 /* Any number of rows and lanes. `from` and `to` may be the same memory. */
-RP_BODY void scan_lanes(const ScanStep *step, ScanBlock from, ScanBlock to, int64_t n, float *y, int lanes) {
+RP_BODY void scan_lanes(const ScanStep *step, StateBlock from, StateBlock to, int64_t n, float *y, int lanes) {
     float sum[2][MAX_LANES] = {{0.0f}};
     for (int64_t i = 0; i < n; i++)
         for (int l = 0; l < lanes; l++) {
@@ -49,44 +43,22 @@ RP_BODY void scan_lanes(const ScanStep *step, ScanBlock from, ScanBlock to, int6
     for (int l = 0; l < lanes; l++) y[l] = gated_sum(step, l, sum[0][l], sum[1][l]);
 }
 
-/* Rows i to end - 1 of STRIP lanes from lane `at` on, two rows at a time: u and both sums stay in registers. The number
- * of rows is even. */
-RP_BODY void scan_strip(const ScanStep *step, ScanBlock from, ScanBlock to, int64_t i, int64_t end, float *even_sums,
-                        float *odd_sums, int at) {
-    float u[STRIP], even[STRIP], odd[STRIP];
-    EACH_LANE(l) u[l]    = step->e * step->x[at + l];
-    EACH_LANE(l) even[l] = even_sums[at + l];
-    EACH_LANE(l) odd[l]  = odd_sums[at + l];
-    for (; i < end; i += 2) {
-        const float *a = from.data + i * from.row + at, *b = a + from.row;
-        float       *to_a = to.data + i * to.row + at, *to_b = to_a + to.row, s[STRIP], r[STRIP];
-        EACH_LANE(l) s[l]    = fmaf(step->b[i], u[l], step->g * a[l]);
-        EACH_LANE(l) r[l]    = fmaf(step->b[i + 1], u[l], step->g * b[l]);
-        EACH_LANE(l) to_a[l] = s[l];
-        EACH_LANE(l) to_b[l] = r[l];
-        EACH_LANE(l) even[l] = fmaf(step->c[i], s[l], even[l]);
-        EACH_LANE(l) odd[l]  = fmaf(step->c[i + 1], r[l], odd[l]);
-    }
-    EACH_LANE(l) even_sums[at + l] = even[l];
-    EACH_LANE(l) odd_sums[at + l]  = odd[l];
-}
-
-/* ROWS rows of all strips, then the next ones. */
-RP_BODY void scan_strips(const ScanStep *step, ScanBlock from, ScanBlock to, int64_t n, float *y, int lanes) {
-    float even[MAX_LANES] = {0.0f}, odd[MAX_LANES] = {0.0f};
-    for (int64_t i = 0; i < n; i += ROWS)
-        for (int at = 0; at < lanes; at += STRIP)
-            scan_strip(step, from, to, i, n - i < ROWS ? n : i + ROWS, even, odd, at);
+/* n is even, `lanes` a multiple of STRIP. */
+RP_BODY void scan_strips(const ScanStep *step, StateBlock from, StateBlock to, int64_t n, float *y, int lanes) {
+    float u[MAX_LANES], even[MAX_LANES] = {0.0f}, odd[MAX_LANES] = {0.0f};
+    for (int l = 0; l < lanes; l++) u[l] = step->e * step->x[l];
+    const StateStep pass = {.in = step->b, .out = step->c, .u = u, .even = even, .odd = odd, .g = step->g};
+    rp_step_state(&pass, from, to, n, lanes);
     for (int l = 0; l < lanes; l++) y[l] = gated_sum(step, l, even[l], odd[l]);
 }
 
-RP_BODY void scan_body(const ScanStep *step, ScanBlock from, ScanBlock to, int64_t n, float *y, int lanes) {
+RP_BODY void scan_body(const ScanStep *step, StateBlock from, StateBlock to, int64_t n, float *y, int lanes) {
     if (lanes % STRIP == 0 && n % 2 == 0 && from.data != NULL)
         scan_strips(step, from, to, n, y, lanes);
     else
         scan_lanes(step, from, to, n, y, lanes);
 }
-RP_VARIANTS(scan, (const ScanStep *step, ScanBlock from, ScanBlock to, int64_t n, float *y, int lanes),
+RP_VARIANTS(scan, (const ScanStep *step, StateBlock from, StateBlock to, int64_t n, float *y, int lanes),
             (step, from, to, n, y, lanes))
 
 /* Row `row` of token t, as [n, rows, t]. */
@@ -114,13 +86,13 @@ static void scan_channels(const RpOpArgs *args, int64_t head, int64_t j, int lan
     const RpTensorView *state = &args->ssm_scan.state, *y = &args->dst;
     const int32_t      *slot = args->ssm_scan.slots.data;
     const int64_t       n = args->ssm_scan.b.ne[0], p = y->ne[0], at = head * n * p + j;
-    ScanBlock           from = {NULL, p};
+    StateBlock          from = {NULL, p};
     for (int64_t t = 0; t < n_tok; t++) {
         const int32_t before = rp_slot_before(&args->ssm_scan.slots, &args->ssm_scan.starts, t);
         if (before != SLOT_FOLLOWS)
-            from = (ScanBlock){before >= 0 ? (float *)rp_view_row(state, before) + at : NULL, p};
-        ScanBlock to = {local, lanes};
-        if (slot[1 + t] >= 0) to = (ScanBlock){(float *)rp_view_row(state, slot[1 + t]) + at, p};
+            from = (StateBlock){before >= 0 ? (float *)rp_view_row(state, before) + at : NULL, p};
+        StateBlock to = {local, lanes};
+        if (slot[1 + t] >= 0) to = (StateBlock){(float *)rp_view_row(state, slot[1 + t]) + at, p};
         const ScanStep step = step_of(args, head, j, t);
         scan(&step, from, to, n, row_of(y, head, t) + j, lanes);
         from = to;
