@@ -66,6 +66,11 @@ int32_t cli_default_ctx(const RpModel *m) {
     return n < 4096 ? n : 4096;
 }
 
+const char *cli_repack(const char *given, const char *otherwise) {
+    if (given != NULL) return given;
+    return rp_option(RP_OPT_REPACK)[0] != '\0' ? NULL : otherwise;
+}
+
 RpStatus cli_kv_type(const char *name, RpDtype *out) {
     *out = RP_F16;
     if (name == NULL || strcmp(name, "f16") == 0) return RP_OK;

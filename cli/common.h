@@ -132,6 +132,9 @@ int32_t cli_default_ctx(const RpModel *m);
 /* The cache type that --kv names; NULL: f16. RP_E_ARG for an unknown name. */
 RP_NODISCARD RpStatus cli_kv_type(const char *name, RpDtype *out);
 
+/* The `repack` of options: `given` (--repack), or NULL if REPRISE_REPACK is set, or `otherwise`. */
+const char *cli_repack(const char *given, const char *otherwise);
+
 /* Bytes of KV cache and recurrent states that a decode step at `position` moves; layers with a sliding window read only
  * the window. */
 double cli_kv_bytes(const RpSession *s, double position);

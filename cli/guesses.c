@@ -21,10 +21,6 @@ void cli_engine_options(const GuessArgs *a, const DeviceArgs *d, RpEngineOptions
     o->watchdog_s    = (double)d->watchdog_s;
 }
 
-const char *cli_guesses_repack(const GuessArgs *a, const char *given) {
-    return given == NULL && cli_guesses_wanted(a) && rp_option(RP_OPT_REPACK)[0] == '\0' ? "auto" : given;
-}
-
 RpStatus cli_open_guessing(const GuessArgs *a, const RpModel *m, const DeviceArgs *d, bool quiet, RpEngineOptions *o,
                            RpEngine **engine, RpModel **draft) {
     const DeviceArgs plain = {.no_mmap = d->no_mmap};
@@ -32,7 +28,7 @@ RpStatus cli_open_guessing(const GuessArgs *a, const RpModel *m, const DeviceArg
     *draft                 = NULL;
     if (a->draft != NULL) RP_TRY(cli_open_model(a->draft, &plain, quiet, draft));
     cli_engine_options(a, d, o);
-    o->repack = cli_guesses_repack(a, o->repack);
+    o->repack = cli_repack(o->repack, cli_guesses_wanted(a) ? "auto" : NULL);
     o->n_seq  = 1;
     o->draft  = *draft;
     RP_TRY(rp_engine_open(m, o, engine));

@@ -32,12 +32,9 @@ enum { GUESSES_OF_A_DRAFT = 4 };
 /* Options that exclude each other, with --mode or NULL; NULL: none. */
 const char *cli_guesses_wrong(const GuessArgs *a, const char *mode);
 
+/* The weights are then copied to the faster layout of steps of several tokens. An MTP layer guesses without being asked
+ * to, and the copy takes memory. */
 static inline bool cli_guesses_wanted(const GuessArgs *a) { return a->lookup > 0 || a->draft != NULL; }
-
-/* RpEngineOptions.repack: "auto" where guesses are asked for and neither --repack nor REPRISE_REPACK is given, because
- * the copy speeds up steps of several tokens. An MTP layer guesses without being asked to, and the copy takes
- * memory. */
-const char *cli_guesses_repack(const GuessArgs *a, const char *given);
 
 /* RpRequest.n_draft */
 static inline int32_t cli_n_draft(const GuessArgs *a) {

@@ -70,8 +70,9 @@ static RpStatus engine_options(RpEngineOptions *out) {
                              .state_bytes  = (size_t)args.state_mb * MB};
     cli_engine_options(&args.guesses, &args.device, out);
     /* With --memory no repacked copies are made unless they are asked for: that memory is for models. */
-    if (out->repack == NULL && args.memory_mb > 0 && rp_option(RP_OPT_REPACK)[0] == '\0') out->repack = "off";
-    out->repack = cli_guesses_repack(&args.guesses, out->repack);
+    out->repack = cli_repack(out->repack, args.memory_mb > 0                  ? "off"
+                                          : cli_guesses_wanted(&args.guesses) ? "auto"
+                                                                              : NULL);
     return cli_kv_type(args.kv, &out->kv_type);
 }
 

@@ -153,7 +153,7 @@ RpStatus rp_drafter_put(Drafter *d, const DraftJob *job, int32_t pos, int32_t n,
 /* ---- rounds ---- */
 
 /* Tokens that were not seen, and the first guess behind them. A draft model reads at most MOST_UNSEEN tokens, because
- * all requests wait for it. A request of whose text it has not read the rest is not guessed for. */
+ * all requests wait for it. It guesses for a request once it has read all of its text. */
 static RpStatus first_round(Drafter *d, DraftJob *jobs, int n) {
     const double start   = rp_seconds();
     int32_t      columns = 0, guessing = 0, left = MOST_UNSEEN;

@@ -7,8 +7,8 @@
  *
  * All requests that decode are guessed for in the same runs:
  *
- *     round 0   tokens that the drafter has not seen yet: of a new request its prompt, MOST_UNSEEN tokens a step; later
- *               one or two
+ *     round 0   tokens that the drafter has not seen yet: of a new request its prompt, later one or two. A
+ *               draft model reads at most MOST_UNSEEN of them in a step
  *     round j   the guesses of round j - 1
  *
  * Column q of an MTP layer has token q and the hidden state that predicted it, of position q - 1: of the model for the
@@ -23,7 +23,8 @@
 
 #include "reprise/engine.h"
 
-enum { MAX_DRAFT = 15, DRAFTER_STEP = 64, MTP_WAITING = DRAFTER_STEP, MOST_UNSEEN = 4 * DRAFTER_STEP, DEFAULT_MTP = 3 };
+enum { MAX_DRAFT = 15, DEFAULT_MTP = 3 };
+enum { DRAFTER_STEP = 64, MTP_WAITING = DRAFTER_STEP, MOST_UNSEEN = 4 * DRAFTER_STEP };
 
 /* The part of a row that the cache of an MTP layer holds. */
 typedef struct MtpRow {
