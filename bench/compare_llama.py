@@ -35,9 +35,10 @@ AVX2 = ("-DGGML_NATIVE=OFF", "-DGGML_AVX2=ON", "-DGGML_FMA=ON", "-DGGML_F16C=ON"
 FEATURES = ("avx2", "avx512", "avx512_vbmi", "avx512_vnni", "avx512_bf16", "amx_int8", "neon", "dotprod", "matmul_int8")
 
 
-def output(*command, log=False):
-    """Standard output of a program, with `log` also its standard error. If it fails, its standard error ends this program."""
-    run = subprocess.run(command, capture_output=True, text=True)
+def output(*command, log=False, folder=None):
+    """Standard output of a program that runs in this folder, with `log` also its standard error. If it fails, its standard
+    error ends this program."""
+    run = subprocess.run(command, capture_output=True, text=True, cwd=folder)
     if run.returncode != 0:
         sys.exit(f"{command[0]} failed: {run.stderr.strip()[-2000:]}")
     return run.stdout + run.stderr if log else run.stdout
@@ -316,8 +317,10 @@ def main():
             more, lines = compare(args, program, model, threads)
             rows += more
             reads += lines
+    isa = "" if args.isa == "native" else f" with REPRISE_ISA={args.isa}"
     text = "\n".join([
-        f"{datetime.date.today()}, {cpu_name()}, {os.cpu_count()} cores; {revision(args.reprise)}{'' if args.isa == 'native' else f' with REPRISE_ISA={args.isa}'}; llama.cpp of llama-cpp-python {version}"
+        f"{datetime.date.today()}, {cpu_name()}, {os.cpu_count()} cores; {revision(args.reprise)}{isa}; "
+        f"llama.cpp of llama-cpp-python {version}"
         f"{', ' + how if how else ''} ({' '.join(features)}){', ik_llama.cpp' if args.ik else ''}; medians (range) of {args.r} interleaved "
         f"processes with {args.k} measurement{'s' if args.k > 1 else ''} each, "
         "each peer in its best setting.",

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Compares the tokens a second of several replies at the same time with the llama-batched-bench of llama.cpp, and with that of ik_llama.cpp if
---ik names it.
+"""Compares the tokens a second of several replies at the same time with the llama-batched-bench of llama.cpp, and with
+the one of ik_llama.cpp if --ik names it.
 
     bench/compare_sequences.py MODEL.gguf ... [-t 2] [-s 1,4,8,16] [-p 512] [-n 24] [-r 3] [--ik PATH] [--out FILE.md]
 
-llama.cpp is built for this CPU as compare_llama.py builds it. The replies of the peers share a prompt (-pps), which only shortens the run: each
-has a KV cache of its own. llama.cpp runs with flash attention on and off, ik_llama.cpp with run-time repacking off and on, and for each number of
-replies the setting with the best median counts. Every run is a separate process, and the programs take turns. Cells are medians (lowest ..
-highest) of -r processes; the ratio is to the faster peer."""
+llama.cpp is built for this CPU as compare_llama.py builds it. The replies of the peers share a prompt (-pps), which
+only shortens the run: each has a KV cache of its own. llama.cpp runs with flash attention on and off, ik_llama.cpp with
+run-time repacking off and on, and for each number of replies the setting with the best median counts. Every run is a
+separate process, and the programs take turns. Cells are medians (lowest .. highest) of -r processes; the ratio is to the
+faster peer."""
 import argparse
 import collections
 import datetime
@@ -17,25 +18,29 @@ import pathlib
 import re
 import statistics
 import sys
+import tempfile
 
-from compare_llama import (ROOT, cell, cpu_name, numbers, output, peer_features, peer_program, peer_version, publish,
-                           refuse_unfair, revision)
+from compare_llama import (ROOT, best_setting, cell, cpu_name, numbers, output, peer_features, peer_program,
+                           peer_version, publish, refuse_unfair, revision)
 
 
 def settings(program, args):
     """Yields (peer, setting, command line)."""
     for flash in ("on", "off"):
-        yield "llama.cpp", f"-fa {flash}", [str(program), "-fa", flash]
+        yield "llama.cpp", f"-fa {flash}", [os.path.abspath(program), "-fa", flash]
     for options in ([], ["-rtr"]) if args.ik else ():
-        yield "ik_llama.cpp", "-rtr 1" if options else "-rtr 0", [args.ik, "-fa", "on", *options]
+        yield "ik_llama.cpp", "-rtr 1" if options else "-rtr 0", [os.path.abspath(args.ik), "-fa", "on", *options]
 
 
 def run_peer(command, args, model):
     """Tokens per second by number of sequences, from the table that the program prints."""
     most = max(args.s)
-    text = output(*command, "-m", model, "-t", str(args.t), "-c", str(most * (args.p + args.n) + 256), "-npp", str(args.p), "-ntg", str(args.n),
-                  "-npl", ",".join(map(str, args.s)), "-pps", log=True)
-    rows = [[c.strip() for c in line.split("|")[1:-1]] for line in text.splitlines() if re.match(r"\|[\s\d.|]+\|$", line)]
+    with tempfile.TemporaryDirectory() as scratch:  # ik_llama.cpp writes a log where it runs
+        text = output(*command, "-m", os.path.abspath(model), "-t", str(args.t), "-c", str(most * (args.p + args.n) + 256),
+                      "-npp", str(args.p), "-ntg", str(args.n), "-npl", ",".join(map(str, args.s)), "-pps",
+                      log=True, folder=scratch)
+    lines = [line for line in text.splitlines() if re.match(r"\|[\s\d.|]+\|$", line)]
+    rows = [[c.strip() for c in line.split("|")[1:-1]] for line in lines]
     speeds = {int(row[2]): float(row[7]) for row in rows}  # columns B and S_TG
     missing = [n for n in args.s if n not in speeds]
     if missing:
@@ -61,12 +66,13 @@ def compare(program, args, model):
     ours, rows = speeds.pop(("reprise", "")), []
     for n in args.s:
         mine = statistics.median(ours[n])
+        runs = {key: [[speed] for speed in by_number[n]] for key, by_number in speeds.items()}
         cells, best = [], 0
         for peer in ("llama.cpp", "ik_llama.cpp"):
-            tried = {setting: by_number[n] for (p, setting), by_number in speeds.items() if p == peer}
-            setting = max(tried, key=lambda s: statistics.median(tried[s]), default=None)
-            cells.append(f"{cell(tried[setting])} `{setting}`" if tried else "-")
-            best = max([best, *(statistics.median(t) for t in tried.values())])
+            setting, rates = best_setting(runs, peer)
+            theirs = sum(rates or [], [])
+            cells.append(f"{cell(theirs)} `{setting}`" if theirs else "-")
+            best = max(best, statistics.median(theirs or [0]))
         rows.append(f"| {pathlib.Path(model).name.removesuffix('.gguf')} | {args.p} | {n} | {cell(ours[n])} | {mine / statistics.median(ours[args.s[0]]):.2f} | "
                     f"{' | '.join(cells)} | {mine / best:.2f} |")
     return rows

@@ -6,8 +6,8 @@
 #   asan                     address and undefined behaviour sanitizers; fuzzing
 #   race                     every access of the kernels checked; planted bugs
 #
-# asan is the longest group. With it every second suite runs in its build instead of the release build, and the others run so the
-# next time. The release build has no CUDA then; the kernels run on the simulated device.
+# asan is the longest group. With it every second suite runs in its build instead of the release build. The next time the
+# other suites do. The release build has no CUDA then, and the kernels run on the simulated device.
 #
 #   scripts/test.sh [--quick | --all | --slow BUILD...]
 #                                          --quick: the release build only, without the bindings
@@ -32,7 +32,7 @@ case ${1-} in
 --quick) quick=1 slow='' without_long='-LE long|bindings' ;;
 --all) all=1 slow=$slow_builds limit=14400 without_long='' ptx='90;75;80'; export REPRISE_TEST_EVERY_CALL=1 REPRISE_TEST_EVERY_WINDOW=1
         export REPRISE_TEST_EVERY_MODEL=1 REPRISE_TEST_EVERY_WORKERS=1 REPRISE_TEST_EVERY_ORDER=1 REPRISE_TEST_WANDB=1 REPRISE_TEST_TORCH=1 ;;
-'') [ "$slow" != asan ] || half=$((commits / 3 % 2)) ;; # the suites that run in that build: those with odd or even numbers
+'') [ "$slow" != asan ] || half=$((commits / 3 % 2)) ;; # 1: suites with odd numbers run in that build, 0: even ones
 *) sed -n '2,/^set/s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac
 . scripts/setup.sh
@@ -193,7 +193,8 @@ export REPRISE_SPIN_US=1
 checked='' only_there='' # suites that run in the build with the address sanitizer; those that run in no other build
 if [ -n "$half" ]; then
     await release
-    until [ -e "$log.asan.configured" ] || [ -s "$log.asan.rc" ]; do sleep 1; done # before, ctest finds no suites or some
+    # Until the build is configured, ctest finds no suites or only some.
+    until [ -e "$log.asan.configured" ] || [ -s "$log.asan.rc" ]; do sleep 1; done
     checked=$(ctest --test-dir build/asan -N | sed -n 's/^ *Test *#[0-9]*: *//p' | awk "NR % 2 == $half")
     real='test_(models|tokenizer|chat|hf_encoders)|cli_(text|terminal)' # they need real models
     only_there=$(echo "$checked" | grep -vxE "$real" | paste -sd'|')
