@@ -5,7 +5,15 @@
 
 #include "tests/support/kernel_test.h"
 
-enum { MAX_TOKENS = 16, SLOTS = 3, CHUNKED_TOKENS = 7 };
+enum { MAX_TOKENS = 20, SLOTS = 3, CHUNKED_TOKENS = 7 };
+
+/* slots[] (ops/private.h) of `tokens` tokens: state `from` before the first, and the state after the last one is kept
+ * in slot 1. */
+static inline void keep_last(int32_t slots[MAX_TOKENS + 1], int32_t from, int64_t tokens) {
+    cr_assert(tokens <= MAX_TOKENS, "%d tokens", (int)tokens);
+    slots[0] = from;
+    for (int64_t t = 0; t < tokens; t++) slots[1 + t] = t + 1 == tokens ? 1 : -1;
+}
 
 /* An op with CHUNKED_TOKENS tokens. args_of: the call for tokens first to first + n - 1 of `operands`. */
 typedef struct ChunkedOp {

@@ -59,9 +59,9 @@ static void check_conv(Conv c, int32_t from) {
     const int64_t channels = c.channels, taps = c.taps, tokens = c.tokens;
     const size_t  total = (size_t)(channels * tokens), rows = (size_t)(channels * (taps - 1) * SLOTS);
     double       *want = malloc(total * sizeof *want), *kept = malloc((size_t)(channels * (taps - 1)) * sizeof *kept);
-    float        *before                = memcpy(malloc(rows * sizeof(float)), c.window, rows * sizeof(float));
-    int32_t       slots[MAX_TOKENS + 1] = {from};
-    for (int64_t t = 0; t < tokens; t++) slots[1 + t] = t + 1 == tokens ? 1 : -1;
+    float        *before = memcpy(malloc(rows * sizeof(float)), c.window, rows * sizeof(float));
+    int32_t       slots[MAX_TOKENS + 1];
+    keep_last(slots, from, tokens);
     for (int64_t t = 0; t < tokens; t++)
         for (int64_t i = 0; i < channels; i++) {
             double sum = c.bias != NULL ? (double)c.bias[i] : 0.0;

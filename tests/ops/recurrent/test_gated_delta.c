@@ -76,8 +76,8 @@ static void check(int64_t d, int64_t keys, int64_t heads, int64_t tokens, bool g
     Rule          r       = rule_of(d, keys, heads, tokens, grouped);
     const int64_t of_slot = d * d * heads;
     double       *want = malloc((size_t)(d * heads * tokens) * sizeof *want), *S = calloc((size_t)of_slot, sizeof *S);
-    int32_t       slots[MAX_TOKENS + 1] = {from};
-    for (int64_t t = 0; t < tokens; t++) slots[1 + t] = t + 1 == tokens ? 1 : -1;
+    int32_t       slots[MAX_TOKENS + 1];
+    keep_last(slots, from, tokens);
     for (int64_t i = 0; i < of_slot && from >= 0; i++) S[i] = (double)r.state[(int64_t)from * of_slot + i];
     for (int64_t t = 0; t < tokens; t++)
         for (int64_t h = 0; h < heads; h++) reference_step(&r, h, t, S + h * d * d, want + (t * heads + h) * d);

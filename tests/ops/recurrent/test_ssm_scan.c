@@ -68,8 +68,8 @@ static void check(Shape w) {
     Scan          s       = scan_of(w.p, w.heads, w.n, w.groups, w.tokens);
     const int64_t of_slot = w.n * w.p * w.heads, of_token = w.p * w.heads;
     double       *want = malloc((size_t)(of_token * w.tokens) * sizeof *want), *S = calloc((size_t)of_slot, sizeof *S);
-    int32_t       slots[MAX_TOKENS + 1] = {w.from};
-    for (int64_t t = 0; t < w.tokens; t++) slots[1 + t] = t + 1 == w.tokens ? 1 : -1;
+    int32_t       slots[MAX_TOKENS + 1];
+    keep_last(slots, w.from, w.tokens);
     for (int64_t i = 0; i < of_slot && w.from >= 0; i++) S[i] = (double)s.state[(int64_t)w.from * of_slot + i];
     for (int64_t t = 0; t < w.tokens; t++)
         for (int64_t h = 0; h < w.heads; h++)
