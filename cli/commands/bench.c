@@ -1,6 +1,7 @@
 /* bench.c - `reprise bench`: tokens per second of prefill and decode, as medians of repeated runs. Tests are
  * named as llama-bench names them: ppN is a prefill of N tokens, tgN are N decode steps. */
 #include "cli/commands.h"
+#include "cli/machine/huge_pages.h"
 #include "cli/report.h"
 #include "cli/terminal/table.h"
 
@@ -140,6 +141,12 @@ static RpStatus print_rates(void) {
     return cli_table_print(t, stdout, 0);
 }
 
+/* -1 if it is not known, and where the weights that run are not those of the file: on a GPU, or repacked. */
+static double weights_on_huge_pages(const RpSession *s) {
+    const RpExecutorInfo info = rp_session_info(s);
+    return info.upload_bytes == 0 && info.repack_bytes == 0 ? cli_huge_share(rp_session_model(s)) : -1.0;
+}
+
 static RpStatus print_text(const RpSession *s, const TokenBytes *bytes) {
     const RpModelInfo *info = rp_model_info(rp_session_model(s));
     char               text[320];
@@ -151,6 +158,8 @@ static RpStatus print_text(const RpSession *s, const TokenBytes *bytes) {
         printf("%.2f GB/s: %.1f MB per token (weights %.1f, KV at the mean position %.1f)\n",
                (bytes->weights + bytes->kv) * median(&tests[1]) / 1e9, (bytes->weights + bytes->kv) / 1e6,
                bytes->weights / 1e6, bytes->kv / 1e6);
+    const double huge = weights_on_huge_pages(s);
+    if (huge >= 0.0) printf("%.0f %% of the weights are on huge pages\n", 100.0 * huge);
     return RP_OK;
 }
 
@@ -171,8 +180,13 @@ static void print_json(const RpSession *s, const TokenBytes *bytes) {
         printf("]}");
         separator = ",";
     }
-    printf("],\"bytes_per_token\":%.0f,\"gb_s\":%.3f}\n", bytes->weights + bytes->kv,
+    printf("],\"bytes_per_token\":%.0f,\"gb_s\":%.3f,\"huge_pages\":", bytes->weights + bytes->kv,
            tests[1].n > 0 ? (bytes->weights + bytes->kv) * median(&tests[1]) / 1e9 : 0.0);
+    const double huge = weights_on_huge_pages(s);
+    if (huge >= 0.0)
+        printf("%.3f}\n", huge);
+    else
+        puts("null}");
 }
 
 /* Fills the context to args.depth once, then runs both tests; each of their runs goes back to this depth. */

@@ -479,6 +479,9 @@ def test_bench_reports_rates_and_bytes():
     expect(o["bytes_per_token"] > 0 and o["gb_s"] >= 0, "", o)
     r = ok(run(*b))
     expect("pp8" in r.text and "tg4" in r.text, "", r)
+    expect(0 <= o["huge_pages"] <= 1 and re.search(r"^\d+ % of the weights are on huge pages$", r.text, re.M), o["huge_pages"], r)
+    copied = json.loads(ok(run("bench", "-p", "0", "-n", "1", "-r", "1", "--json", "--repack", "on")).text)
+    expect(copied["repack_bytes"] > 0 and copied["huge_pages"] is None, "", copied)
     # Six of seven layers have a window of 8 positions. K and V of a position: 2 heads of 16 in f16, 128 bytes.
     windowed = os.path.join(SOURCE, "tests/golden/tiny/gemma3-f32.gguf")
     info = json.loads(ok(run("inspect", "-m", windowed, "--json")).text)["model"]
