@@ -141,7 +141,7 @@ static RpStatus stopped(const RpModel *m) {
     return rp_fail(RP_E_CANCELLED, "%s: loading was stopped", rp_gguf_path(m->file));
 }
 
-/* Reads the pages that are not in memory yet, READ_AHEAD bytes at a time, by touching one byte of each. */
+/* Reads the pages that are not in memory yet, READ_AHEAD bytes at a time. */
 static RpStatus read_pages(const RpModel *m, const RpModelOptions *o) {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE), total = m->info.weight_bytes;
     size_t       done = 0;
@@ -157,11 +157,7 @@ static RpStatus read_pages(const RpModel *m, const RpModelOptions *o) {
             if (page >= 4096 &&
                 mincore((void *)from, len, resident) == 0) /* a failure is no fallback (I10): pages are read on use */
                 for (size_t p = 0; p * page < len; p++) missing += (resident[p] & 1) == 0;
-            if (missing > 0) {
-                volatile char sink = 0;
-                (void)madvise((void *)from, len, MADV_WILLNEED);
-                for (size_t p = 0; p < n; p += page) sink = (char)(sink + ((const char *)t->view.data)[at + p]);
-            }
+            if (missing > 0) RP_TRY(rp_gguf_read_pages(rp_gguf_path(m->file), (void *)from, len));
             done += n;
             if (!o->progress(done, total, o->user)) return stopped(m);
         }

@@ -51,9 +51,12 @@ struct RpGgufFile {
     size_t    value_slots, tensor_slots;
 };
 
-/* Maps the file, or with `copy` allocates memory for it. Nothing is read yet. */
+/* Maps the file, or with `copy` allocates memory for it. Nothing is read yet. Both ask for huge pages. */
 RP_NODISCARD RpStatus rp_gguf_map(const char *path, bool copy, RpGgufMap *out, size_t *bytes);
 void                  rp_gguf_unmap(RpGgufMap *map, size_t bytes);
+
+/* Reads mapped pages of the file `path` into memory. `from` begins a page. RP_E_IO if the kernel cannot read them. */
+RP_NODISCARD RpStatus rp_gguf_read_pages(const char *path, void *from, size_t bytes);
 
 /* Reads at least data[0..end) into private memory, end <= bytes. RP_E_IO if the file has become shorter. */
 RP_NODISCARD RpStatus rp_gguf_read_in(RpGgufFile *f, size_t end);

@@ -8,12 +8,40 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { READ_CHUNK = 1 << 20 }; /* a multiple of every page size */
+enum { READ_CHUNK = 1 << 20, HUGE_PAGE = 2 << 20 }; /* READ_CHUNK: a multiple of every page size */
+
+/* Maps the file so that each multiple of HUGE_PAGE in it is one in memory: only then huge pages of the page cache are
+ * mapped as such. Memory after it is reserved first, to have a choice of addresses. MAP_FAILED with errno. */
+static void *map_aligned(int fd, size_t bytes) {
+    if (bytes < HUGE_PAGE || bytes > SIZE_MAX - HUGE_PAGE) return mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), end = (bytes + page - 1) / page * page;
+    char        *room = mmap(NULL, end + HUGE_PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (room == MAP_FAILED) return MAP_FAILED;
+    const size_t before = (HUGE_PAGE - (uintptr_t)room % HUGE_PAGE) % HUGE_PAGE, after = HUGE_PAGE - before;
+    void        *data  = mmap(room + before, bytes, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd, 0);
+    const int    error = errno;
+    if (before > 0) munmap(room, before);
+    if (after > 0) munmap(room + before + end, after);
+    if (data == MAP_FAILED) munmap(room + before, end);
+    errno = error;
+    return data;
+}
+
+/* Memory on huge pages, if the system has them for it: a decode reads all weights in order, and would miss the TLB at
+ * each small page. Of a mapped file pages that are not cached yet are then read as huge ones. */
+static void want_huge_pages(void *data, size_t bytes) {
+#ifdef MADV_HUGEPAGE
+    (void)madvise(data, bytes, MADV_HUGEPAGE); /* fails where the kernel has no huge pages */
+#else
+    (void)data, (void)bytes;
+#endif
+}
 
 RpStatus rp_gguf_map(const char *path, bool copy, RpGgufMap *out, size_t *size) {
     struct stat info;
@@ -35,17 +63,31 @@ RpStatus rp_gguf_map(const char *path, bool copy, RpGgufMap *out, size_t *size) 
         return rp_fail(RP_E_FORMAT, "%s: the file is empty", path);
     }
     const size_t bytes = (size_t)info.st_size;
-    void        *data  = copy ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
-                              : mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
+    void        *data =
+        copy ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : map_aligned(fd, bytes);
     if (data == MAP_FAILED) {
         const int error = errno;
         close(fd);
         return rp_fail(error == ENOMEM ? RP_E_NOMEM : RP_E_IO, "%s: %zu bytes: %s", path, bytes, strerror(error));
     }
-    if (copy) (void)madvise(data, bytes, MADV_HUGEPAGE); /* a decode reads all of it in order: fewer TLB misses */
+    want_huge_pages(data, bytes);
     *size = bytes;
     *out  = (RpGgufMap){
          .data = data, .fd = fd, .copy = copy, .device = info.st_dev, .inode = info.st_ino, .mtime = info.st_mtim};
+    return RP_OK;
+}
+
+RpStatus rp_gguf_read_pages(const char *path, void *from, size_t bytes) {
+#ifdef MADV_POPULATE_READ
+    /* Read like this, pages become huge ones. MADV_WILLNEED reads small ones, as do touches after it. */
+    if (madvise(from, bytes, MADV_POPULATE_READ) == 0) return RP_OK;
+    if (errno == EFAULT) /* a touch would raise SIGBUS */
+        return rp_fail(RP_E_IO, "%s: a part could not be read: the file became shorter, or its device failed", path);
+#endif
+    const size_t  page = (size_t)sysconf(_SC_PAGESIZE);
+    volatile char sink = 0;
+    (void)madvise(from, bytes, MADV_WILLNEED);
+    for (size_t i = 0; i < bytes; i += page) sink = (char)(sink + ((const char *)from)[i]);
     return RP_OK;
 }
 

@@ -14,7 +14,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { ALIGN = 32, VERSION = 3 };
+/* BUFFER: file systems with large folios keep what is written 2 MiB at a time, at multiples of 2 MiB, on huge pages of
+ * the page cache, which a decode reads faster (gguf_map.c). */
+enum { ALIGN = 32, VERSION = 3, BUFFER = 4 << 20 };
 
 typedef struct Bytes {
     char  *p;
@@ -23,7 +25,8 @@ typedef struct Bytes {
 
 struct GgufWriter {
     RpNewFile  *file;
-    FILE       *f; /* its stream */
+    FILE       *f;      /* its stream */
+    char       *buffer; /* of the stream */
     char       *path;
     Bytes       values, tensors; /* encoded metadata and tensor table */
     uint64_t    n_values, n_tensors;
@@ -251,9 +254,12 @@ RpStatus rp_gguf_writer_open(const char *path, GgufWriter **out) {
     GgufWriter *w = calloc(1, sizeof *w);
     if (w == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory", path);
     w->path     = strdup(path);
-    RpStatus st = w->path != NULL ? rp_new_file_open(path, &w->file) : rp_fail(RP_E_NOMEM, "%s: out of memory", path);
+    w->buffer   = malloc(BUFFER);
+    RpStatus st = w->path != NULL && w->buffer != NULL ? rp_new_file_open(path, &w->file)
+                                                       : rp_fail(RP_E_NOMEM, "%s: out of memory", path);
     if (st != RP_OK) return rp_gguf_writer_close(w, st);
     w->f = rp_new_file_stream(w->file);
+    (void)setvbuf(w->f, w->buffer, _IOFBF, BUFFER); /* fails for invalid arguments alone */
     *out = w;
     return RP_OK;
 }
@@ -284,6 +290,7 @@ void rp_gguf_writer_drop(GgufWriter *w) {
     free(w->values.p);
     free(w->tensors.p);
     free(w->sizes);
+    free(w->buffer);
     free(w->path);
     free(w);
 }

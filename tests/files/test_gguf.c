@@ -5,6 +5,7 @@
 
 #include "model/gguf/gguf_write.h"
 
+#include <dirent.h>
 #include <math.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -326,6 +327,44 @@ Test(gguf, more_or_fewer_data_than_announced_are_not_written) {
     OK(rp_gguf_writer_data(w, x, 8));
     REFUSED(rp_gguf_writer_close(w, RP_OK), RP_E_STATE, "gguf: tensors are missing");
     cr_expect_neq(access(path, F_OK), 0);
+}
+
+/* Bytes of the only file in the folder. */
+static int64_t only_file_size(const char *folder) {
+    struct stat    info  = {0};
+    DIR           *dir   = opendir(folder);
+    struct dirent *entry = NULL;
+    cr_assert_not_null(dir);
+    while ((entry = readdir(dir)) != NULL && (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0))
+        continue;
+    cr_assert_not_null(entry);
+    cr_assert_eq(fstatat(dirfd(dir), entry->d_name, &info, 0), 0, "%s", entry->d_name);
+    closedir(dir);
+    return info.st_size;
+}
+
+/* File systems keep what is written like this on huge pages of the page cache. */
+Test(gguf, tensors_are_written_in_pieces_of_huge_pages) {
+    enum { HUGE_PAGE = 2 << 20, PIECE = 96 << 10, PIECES = 100 };
+    char        folder[64], path[80];
+    GgufWriter *w;
+    int64_t     size = 0;
+    snprintf(folder, sizeof folder, "/tmp/rp-test-writer-%d-XXXXXX", (int)getpid());
+    cr_assert_not_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/x.gguf", folder);
+    char *data = calloc(1, PIECE);
+    OK(rp_gguf_writer_open(path, &w));
+    rp_gguf_put_tensor(w, "t", 1, RP_F32, (int64_t[RP_MAX_DIMS]){PIECE / 4, PIECES, 1, 1});
+    OK(rp_gguf_writer_begin(w));
+    for (int i = 0; i < PIECES; i++) {
+        OK(rp_gguf_writer_data(w, data, PIECE));
+        size = only_file_size(folder);
+        cr_expect_eq(size % HUGE_PAGE, 0, "%lld bytes after %d pieces", (long long)size, i + 1);
+    }
+    cr_expect_geq(size, 2 * HUGE_PAGE);
+    OK(rp_gguf_writer_close(w, RP_OK));
+    cr_expect_gt(only_file_size(folder), (int64_t)PIECE * PIECES);
+    unlink(path), rmdir(folder), free(data);
 }
 
 Test(gguf, refuses_a_model_truncated_at_any_kilobyte) {
