@@ -22,14 +22,19 @@ static bool no_breakers(const SamplerArgs *a) {
     return a->breakers.n == 1 && strcmp(a->breakers.items[0], "none") == 0;
 }
 
+/* -1: all tokens of any context that a sampler takes. */
+static int32_t latest(int32_t n) { return n == -1 ? 1 << 20 : n; }
+
 RpStatus cli_sampler_params(const SamplerArgs *a, RpLogitBias *bias, RpSamplerParams *out) {
     const bool none = no_breakers(a);
     for (size_t i = 0; i < a->bias.n; i++) RP_TRY(parse_bias(a->bias.items[i], &bias[i]));
-    *out                = a->p;
-    out->logit_bias     = bias;
-    out->n_logit_bias   = a->bias.n;
-    out->dry_breakers   = none ? NULL : a->breakers.items;
-    out->n_dry_breakers = none ? 0 : a->breakers.n;
+    *out                    = a->p;
+    out->logit_bias         = bias;
+    out->n_logit_bias       = a->bias.n;
+    out->dry_breakers       = none ? NULL : a->breakers.items;
+    out->n_dry_breakers     = none ? 0 : a->breakers.n;
+    out->repeat_last_n      = latest(out->repeat_last_n);
+    out->dry_penalty_last_n = latest(out->dry_penalty_last_n);
     return RP_OK;
 }
 

@@ -22,7 +22,7 @@ static const struct {
     {"min_p",              offsetof(RpSamplerParams, min_p),              0,   1,          false},
     {"repeat_penalty",     offsetof(RpSamplerParams, repeat_penalty),     0.1, 100,        false},
     {"repetition_penalty", offsetof(RpSamplerParams, repeat_penalty),     0.1, 100,        false},
-    {"repeat_last_n",      offsetof(RpSamplerParams, repeat_last_n),      0,   MAX_LAST_N, true },
+    {"repeat_last_n",      offsetof(RpSamplerParams, repeat_last_n),      -1,  MAX_LAST_N, true },
     {"typical_p",          offsetof(RpSamplerParams, typical_p),          0,   1,          false},
     {"top_n_sigma",        offsetof(RpSamplerParams, top_n_sigma),        -1,  100,        false},
     {"frequency_penalty",  offsetof(RpSamplerParams, frequency_penalty),  -2,  2,          false},
@@ -30,7 +30,7 @@ static const struct {
     {"dry_multiplier",     offsetof(RpSamplerParams, dry_multiplier),     0,   100,        false},
     {"dry_base",           offsetof(RpSamplerParams, dry_base),           1,   100,        false},
     {"dry_allowed_length", offsetof(RpSamplerParams, dry_allowed_length), 0,   MAX_LAST_N, true },
-    {"dry_penalty_last_n", offsetof(RpSamplerParams, dry_penalty_last_n), 0,   MAX_LAST_N, true },
+    {"dry_penalty_last_n", offsetof(RpSamplerParams, dry_penalty_last_n), -1,  MAX_LAST_N, true },
     {"xtc_probability",    offsetof(RpSamplerParams, xtc_probability),    0,   1,          false},
     {"xtc_threshold",      offsetof(RpSamplerParams, xtc_threshold),      0,   1,          false},
     {"min_keep",           offsetof(RpSamplerParams, min_keep),           0,   MAX_LAST_N, true },
@@ -84,7 +84,9 @@ static bool read_parameters(const json_t *body, RpSamplerParams *p, ApiError *e)
         }
     }
     if (p->mirostat == 1) return api_refuse(e, "", "mirostat", "must be 0 or 2");
-    if (p->top_k == -1) p->top_k = 0;           /* llama.cpp: all */
+    if (p->top_k == -1) p->top_k = 0;                          /* llama.cpp: all */
+    if (p->repeat_last_n == -1) p->repeat_last_n = MAX_LAST_N; /* llama.cpp: the whole context */
+    if (p->dry_penalty_last_n == -1) p->dry_penalty_last_n = MAX_LAST_N;
     if (p->top_n_sigma < 0) p->top_n_sigma = 0; /* llama.cpp: off */
     if (p->top_p < FLT_MIN) p->top_p = FLT_MIN; /* the most probable token only */
     return true;

@@ -122,6 +122,10 @@ def test_steps_of_sampling():
              "--frequency-penalty", "0.1", "--dry-multiplier", "0.8", "--dynatemp-range", "0.2", "--dynatemp-exp", "1.5"]
     expect(ok(run(*g, *steps)).out == ok(run(*g, *steps)).out != greedy, "a seed", "two replies")
     expect(ok(run(*g, "--temp", "1", "--mirostat", "2", "--mirostat-ent", "2", "--mirostat-lr", "0.2")).out != greedy, "", "mirostat")
+    text = {n: ok(run(*g, "--repeat-penalty", "1.8", "--repeat-last-n", n)).out for n in ("-1", "500", "1")}
+    expect(text["-1"] == text["500"] != text["1"], "all tokens are recent", text)
+    text = {n: ok(run(*g, "-n", "60", "--dry-multiplier", "9", "--dry-penalty-last-n", n)).out for n in ("-1", "500", "0")}
+    expect(text["-1"] == text["500"] != text["0"], "all tokens are searched", text)
     for value, words in (("9", "--logit-bias 9: must be a token id, then + or - and a number"), ("9+x", "--logit-bias 9+x"),
                          ("-3+1", "--logit-bias -3+1"), ("99+1", "logit_bias: token 99: must be from 0 to 63")):
         expect_refusal(run(*g, f"--logit-bias={value}"), 1, words)

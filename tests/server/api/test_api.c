@@ -29,9 +29,10 @@ static json_t *request_json(const ApiRequest *r) {
     json_object_update_new(all, json_pack("{s:b, s:b, s:b, s:b, s:b, s:b, s:O?}", "stream", r->stream, "usage",
                                           r->usage, "echo", r->echo, "ignore_end", r->ignore_end, "one_call",
                                           r->one_call, "has_seed", r->has_seed, "extra", r->extra));
-    json_object_update_new(all, json_pack("{s:I, s:i, s:i, s:i, s:i, s:i}", "seed", (json_int_t)p->seed, "top_k",
-                                          p->top_k, "repeat_last_n", p->repeat_last_n, "mirostat", p->mirostat,
-                                          "n_breakers", (int)p->n_dry_breakers, "min_keep", p->min_keep));
+    json_object_update_new(all, json_pack("{s:I, s:i, s:i, s:i, s:i, s:i, s:i}", "seed", (json_int_t)p->seed, "top_k",
+                                          p->top_k, "repeat_last_n", p->repeat_last_n, "dry_penalty_last_n",
+                                          p->dry_penalty_last_n, "mirostat", p->mirostat, "n_breakers",
+                                          (int)p->n_dry_breakers, "min_keep", p->min_keep));
     const struct {
         const char *name;
         float       value;
