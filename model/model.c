@@ -142,7 +142,7 @@ static RpStatus stopped(const RpModel *m) {
 }
 
 /* Reads the pages that are not in memory yet, READ_AHEAD bytes at a time. */
-static RpStatus read_pages(const RpModel *m, const RpModelOptions *o) {
+static RpStatus read_pages(const RpModel *m, const RpModelOptions *o, bool huge) {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE), total = m->info.weight_bytes;
     size_t       done = 0;
     for (int64_t i = 0; i < rp_gguf_n_tensors(m->file); i++) {
@@ -157,7 +157,7 @@ static RpStatus read_pages(const RpModel *m, const RpModelOptions *o) {
             if (page >= 4096 &&
                 mincore((void *)from, len, resident) == 0) /* a failure is no fallback (I10): pages are read on use */
                 for (size_t p = 0; p * page < len; p++) missing += (resident[p] & 1) == 0;
-            if (missing > 0) RP_TRY(rp_gguf_read_pages(rp_gguf_path(m->file), (void *)from, len));
+            if (missing > 0) RP_TRY(rp_gguf_read_pages(rp_gguf_path(m->file), (void *)from, len, huge));
             done += n;
             if (!o->progress(done, total, o->user)) return stopped(m);
         }
@@ -179,7 +179,8 @@ static RpStatus copy_file(const RpModel *m, const RpModelOptions *o) {
 
 static RpStatus read_weights(const RpModel *m, const RpModelOptions *o) {
     if (o->copy && m->file->parts.n_files == 0) return copy_file(m, o); /* parts were read when they were opened */
-    return o->progress != NULL ? read_pages(m, o) : RP_OK;
+    const bool huge = rp_gguf_want_huge_pages(m->file);
+    return o->progress != NULL ? read_pages(m, o, huge) : RP_OK;
 }
 
 RpStatus rp_model_open_sized(const char *path, const RpModelOptions *options, size_t options_bytes, RpModel **out) {

@@ -51,12 +51,18 @@ struct RpGgufFile {
     size_t    value_slots, tensor_slots;
 };
 
-/* Maps the file, or with `copy` allocates memory for it. Nothing is read yet. Both ask for huge pages. */
+/* Maps the file, or with `copy` allocates memory for it, on huge pages if the system has them. Nothing is read yet. */
 RP_NODISCARD RpStatus rp_gguf_map(const char *path, bool copy, RpGgufMap *out, size_t *bytes);
 void                  rp_gguf_unmap(RpGgufMap *map, size_t bytes);
 
-/* Reads mapped pages of the file `path` into memory. `from` begins a page. RP_E_IO if the kernel cannot read them. */
-RP_NODISCARD RpStatus rp_gguf_read_pages(const char *path, void *from, size_t bytes);
+/* From now on mapped pages that are not in the page cache are read as huge ones, if the file system has them. False if
+ * the kernel has none, and if the files are larger than three quarters of the memory: each access to a page that is not
+ * cached reads 4 MiB, of which an expert may use a part only. */
+bool rp_gguf_want_huge_pages(const RpGgufFile *f);
+
+/* Reads mapped pages of the file `path` into memory. `from` begins a page. huge: of rp_gguf_want_huge_pages. RP_E_IO if
+ * the kernel cannot read them. */
+RP_NODISCARD RpStatus rp_gguf_read_pages(const char *path, void *from, size_t bytes, bool huge);
 
 /* Reads at least data[0..end) into private memory, end <= bytes. RP_E_IO if the file has become shorter. */
 RP_NODISCARD RpStatus rp_gguf_read_in(RpGgufFile *f, size_t end);

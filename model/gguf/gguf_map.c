@@ -33,14 +33,34 @@ static void *map_aligned(int fd, size_t bytes) {
     return data;
 }
 
-/* Memory on huge pages, if the system has them for it: a decode reads all weights in order, and would miss the TLB at
- * each small page. Of a mapped file pages that are not cached yet are then read as huge ones. */
-static void want_huge_pages(void *data, size_t bytes) {
+/* Asks for memory on huge pages: a decode reads all weights in order, and would miss the TLB at each small page. False
+ * where the kernel has no huge pages. */
+static bool want_huge_pages(void *data, size_t bytes) {
 #ifdef MADV_HUGEPAGE
-    (void)madvise(data, bytes, MADV_HUGEPAGE); /* fails where the kernel has no huge pages */
+    return madvise(data, bytes, MADV_HUGEPAGE) == 0;
 #else
     (void)data, (void)bytes;
+    return false;
 #endif
+}
+
+static bool is_mapped(const RpGgufFile *f) { return f->map.data != NULL && !f->map.copy; }
+
+static size_t mapped_bytes(const RpGgufFile *f) {
+    size_t bytes = is_mapped(f) ? f->bytes : 0;
+    for (int i = 0; i < f->parts.n_files; i++) bytes += mapped_bytes(f->parts.files[i]);
+    return bytes;
+}
+
+static bool want_huge_mappings(const RpGgufFile *f) {
+    bool all = !is_mapped(f) || want_huge_pages(f->map.data, f->bytes);
+    for (int i = 0; i < f->parts.n_files; i++) all = want_huge_mappings(f->parts.files[i]) && all;
+    return all;
+}
+
+bool rp_gguf_want_huge_pages(const RpGgufFile *f) {
+    const double memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    return (double)mapped_bytes(f) < 0.75 * memory && want_huge_mappings(f);
 }
 
 RpStatus rp_gguf_map(const char *path, bool copy, RpGgufMap *out, size_t *size) {
@@ -70,23 +90,22 @@ RpStatus rp_gguf_map(const char *path, bool copy, RpGgufMap *out, size_t *size) 
         close(fd);
         return rp_fail(error == ENOMEM ? RP_E_NOMEM : RP_E_IO, "%s: %zu bytes: %s", path, bytes, strerror(error));
     }
-    want_huge_pages(data, bytes);
+    if (copy) (void)want_huge_pages(data, bytes);
     *size = bytes;
     *out  = (RpGgufMap){
          .data = data, .fd = fd, .copy = copy, .device = info.st_dev, .inode = info.st_ino, .mtime = info.st_mtim};
     return RP_OK;
 }
 
-RpStatus rp_gguf_read_pages(const char *path, void *from, size_t bytes) {
+RpStatus rp_gguf_read_pages(const char *path, void *from, size_t bytes, bool huge) {
+    const size_t  page = (size_t)sysconf(_SC_PAGESIZE);
+    volatile char sink = 0;
+    if (!huge) (void)madvise(from, bytes, MADV_WILLNEED); /* reads small pages, all of them at once */
 #ifdef MADV_POPULATE_READ
-    /* Read like this, pages become huge ones. MADV_WILLNEED reads small ones, as do touches after it. */
     if (madvise(from, bytes, MADV_POPULATE_READ) == 0) return RP_OK;
     if (errno == EFAULT) /* a touch would raise SIGBUS */
         return rp_fail(RP_E_IO, "%s: a part could not be read: the file became shorter, or its device failed", path);
 #endif
-    const size_t  page = (size_t)sysconf(_SC_PAGESIZE);
-    volatile char sink = 0;
-    (void)madvise(from, bytes, MADV_WILLNEED);
     for (size_t i = 0; i < bytes; i += page) sink = (char)(sink + ((const char *)from)[i]);
     return RP_OK;
 }

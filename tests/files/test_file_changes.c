@@ -198,6 +198,15 @@ Test(file_changes, a_mapped_model_asks_for_huge_pages) {
     for (int i = 0; i < 8; i++) expect_huge_pages(false);
 }
 
+/* 720 GB, of which the disk has none. */
+Test(file_changes, a_model_larger_than_the_memory_keeps_small_pages) {
+    RpModel *m;
+    OK(rp_synth("deepseek-v3", &(RpSynthOptions){.hollow = true}, path));
+    OK(rp_model_open(path, NULL, &m));
+    cr_expect_eq(huge_end, 0, "%zu bytes", rp_model_info(m)->weight_bytes);
+    rp_model_free(m);
+}
+
 /* ---- races: a process that writes as fast as it can ---- */
 
 static void write_lengths(void) {
