@@ -6,6 +6,7 @@
  *     barrier   arrived += 1;  the last sets arrived = 0 and signals phase;  the others wait for phase */
 #include "executor/pool.h"
 
+#include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
 #include <sched.h>
@@ -14,10 +15,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 #ifdef __linux__
 #include <linux/futex.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 #endif
 
 #if defined(__x86_64__) || defined(__i386__)
@@ -31,9 +32,10 @@
 enum {
     CACHE_LINE           = 64,
     SPINS_BETWEEN_CLOCKS = 64,
-    LOST_US              = 500,   /* a wait that long means that another program has the core of a worker, */
-    AGAIN_US             = 20000, /* if it happens twice in this time */
-    BRIEF_WAITS          = 2000   /* that follow it */
+    LOST_US              = 500, /* a wait that takes at least so long is lost */
+    QUEUED_PART          = 5,   /* waits are brief if workers waited for cores 1/5 of the time between two lost ones */
+    AGAIN_US             = 20000, /* where the system does not tell: if two are lost within this time */
+    BRIEF_WAITS          = 2000   /* how many waits are brief then */
 };
 
 /* One run:
@@ -46,6 +48,7 @@ typedef struct Worker {
     ThreadPool *pool;
     pthread_t   thread;
     int         ith;
+    atomic_int  tid; /* 0: it has not begun */
 } Worker;
 
 struct ThreadPool {
@@ -65,7 +68,9 @@ struct ThreadPool {
     _Alignas(CACHE_LINE) atomic_int failed;   /* the first failure of the run, or RP_OK */
     _Alignas(CACHE_LINE) atomic_int n_parked; /* workers asleep or about to be */
     _Alignas(CACHE_LINE) atomic_int brief;    /* waits that hardly spin are left, about */
+    atomic_int   caller;                      /* thread id of worker 0; late workers of a run read it in the next one */
     atomic_llong lost_us;                     /* when a wait was lost the last time */
+    atomic_llong queued_us;                   /* queued_us() then */
 
     pthread_mutex_t lock;
     char            error[1024]; /* its text, of the worker that set `failed`; guarded by lock */
@@ -87,6 +92,8 @@ static void park(atomic_uint *word, unsigned old) {
 static void unpark_all(atomic_uint *word) {
     (void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
+
+static int thread_id(void) { return (int)syscall(SYS_gettid); }
 #else
 /* Without futexes a parked worker polls, and yields the CPU between looks. */
 static void park(atomic_uint *word, unsigned old) {
@@ -94,6 +101,8 @@ static void park(atomic_uint *word, unsigned old) {
 }
 
 static void unpark_all(atomic_uint *word) { (void)word; }
+
+static int thread_id(void) { return 0; } /* its time in the queue is not known */
 #endif
 
 /* A worker that spins while another program wants its core uses up its time slice, and then loses the core for
@@ -127,11 +136,43 @@ static long long wait_for_change(ThreadPool *p, atomic_uint *word, unsigned old)
     return now_us() - start;
 }
 
-/* A host of virtual machines takes cores away too, but seldom. */
+/* How long a thread has waited for a core while it could run, in ns: the second number of its file schedstat in Linux
+ * (Documentation/scheduler/sched-stats.rst). -1 if the system does not tell. Nothing is allocated (I3). */
+static long long queued_ns(int tid) {
+    char path[64], text[96], *rest;
+    snprintf(path, sizeof path, "/proc/self/task/%d/schedstat", tid);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return -1;
+    const ssize_t n = read(fd, text, sizeof text - 1);
+    close(fd);
+    if (n <= 0) return -1;
+    text[n] = '\0';
+    (void)strtoll(text, &rest, 10);
+    return *rest == ' ' ? strtoll(rest, NULL, 10) : -1;
+}
+
+/* The sum over all workers, in us. */
+static long long queued_us(const ThreadPool *p) {
+    long long ns = queued_ns(atomic_load_explicit(&p->caller, memory_order_relaxed));
+    for (int i = 0; i < p->n_threads - 1 && ns >= 0; i++) {
+        const int       tid   = atomic_load_explicit(&p->workers[i].tid, memory_order_relaxed);
+        const long long other = tid != 0 ? queued_ns(tid) : 0;
+        ns                    = other >= 0 ? ns + other : -1;
+    }
+    return ns >= 0 ? ns / 1000 : -1;
+}
+
+/* Waits are long for other reasons as well: a host of virtual machines takes a core away, or a worker that slept is
+ * woken late. Brief waits would only add wake-ups then. */
 static void note_lost(ThreadPool *p) {
     const long long now = now_us(), before = atomic_exchange_explicit(&p->lost_us, now, memory_order_relaxed);
-    if (now - before < AGAIN_US) atomic_store_explicit(&p->brief, BRIEF_WAITS, memory_order_relaxed);
+    const long long queued = queued_us(p);
+    const long long more   = queued - atomic_exchange_explicit(&p->queued_us, queued, memory_order_relaxed);
+    const bool shared = queued >= 0 ? more >= LOST_US && more * QUEUED_PART >= now - before : now - before < AGAIN_US;
+    if (shared) atomic_store_explicit(&p->brief, BRIEF_WAITS, memory_order_relaxed);
 }
+
+bool rp_pool_is_brief(const ThreadPool *p) { return atomic_load_explicit(&p->brief, memory_order_relaxed) > 0; }
 
 /* Changes a counter and wakes the sleepers. No wake-up is lost, because all four accesses are sequentially
  * consistent:
@@ -176,9 +217,10 @@ RpStatus rp_pool_barrier(ThreadPool *p, RpStatus status) {
 }
 
 static void *worker_main(void *arg) {
-    const Worker *w    = arg;
-    ThreadPool   *p    = w->pool;
-    unsigned      seen = 0; /* runs started so far: one more cannot start before this worker ends the last */
+    Worker     *w    = arg;
+    ThreadPool *p    = w->pool;
+    unsigned    seen = 0; /* runs started so far: one more cannot start before this worker ends the last */
+    atomic_store_explicit(&w->tid, thread_id(), memory_order_relaxed);
     for (;;) {
         (void)wait_for_change(p, &p->start, seen); /* the caller may leave the pool idle */
         seen++;
@@ -195,6 +237,7 @@ RpStatus rp_pool_run(ThreadPool *p, PoolTask *task, void *arg) {
                        p->n_threads);
     p->task = task;
     p->arg  = arg;
+    atomic_store_explicit(&p->caller, thread_id(), memory_order_relaxed);
     atomic_store(&p->failed, RP_OK);
     if (p->n_threads > 1) change(p, &p->start);
     /* The barriers inside the task return a failure to all workers at the same step, so all of them get

@@ -7,6 +7,8 @@
 
 #include "reprise/status.h"
 
+#include <stdbool.h>
+
 typedef struct ThreadPool ThreadPool;
 
 /* The function, called by worker ith of nth. It returns the outcome of that worker. */
@@ -27,5 +29,8 @@ RP_NODISCARD RpStatus rp_pool_run(ThreadPool *pool, PoolTask *task, void *arg);
  * the same result: RP_OK, or the failure of one of them. So all workers leave a failed run at the same
  * step. */
 RpStatus rp_pool_barrier(ThreadPool *pool, RpStatus status);
+
+/* Workers hardly spin at present, since another program had a core of theirs. */
+bool rp_pool_is_brief(const ThreadPool *pool);
 
 #endif

@@ -31,7 +31,7 @@ extern "C" {
     X(PREFETCH, "REPRISE_PREFETCH", "auto",                                                                            \
       "software prefetch of weights on the CPU: auto (measured at the first open), none, l1, l2, l1:BYTES or "         \
       "l2:BYTES")                                                                                                      \
-    X(SPIN_US, "REPRISE_SPIN_US", "20", "microseconds that a waiting worker spins before it sleeps")                   \
+    X(SPIN_US, "REPRISE_SPIN_US", "50", "microseconds that a waiting worker spins before it sleeps")                   \
     X(BLAS, "REPRISE_BLAS", "auto",                                                                                    \
       "GPU products of many columns: auto (cuBLASLt if present), off, or the path of the library")                     \
     X(PDL, "REPRISE_PDL", "auto",                                                                                      \
