@@ -11,6 +11,7 @@
 #define FALLBACK_ATTENTION_ATTENTION_H
 
 #include "fallback/quants/quants.h"
+#include "fallback/simd/prefetch.h"
 
 enum { ATTENTION_LANES = 16, ATTENTION_TILE = 32, ATTENTION_CHUNK = 256, ATTENTION_HEADS = 4 };
 
@@ -57,6 +58,19 @@ typedef struct AttentionKernels {
 static inline size_t attention_bytes(RpDtype type, int64_t n) {
     if (type == RP_Q8_0) return (size_t)n * sizeof(BlockQ8_0) / RP_Q8_0_ELEMS;
     return (size_t)n * (type == RP_F32 ? sizeof(float) : sizeof(uint16_t));
+}
+
+/* A tile of keys or values of this many bytes and one of the other would fill an L1 cache of 32 KB. */
+enum { ATTENTION_LARGE_TILE = 16 << 10 };
+
+/* Prefetches a part of the next keys or values of the tile, which are read soon: into L1, but large tiles into L2 where
+ * that is the hint for weights. */
+RP_BODY void prefetch_kv(const AttentionTile *t, RpDtype type, const char *p, size_t bytes) {
+    if (attention_bytes(type, t->dim) * ATTENTION_TILE < ATTENTION_LARGE_TILE ||
+        rp_prefetch_now().hint != RP_PREFETCH_L2)
+        rp_prefetch_next(p, bytes);
+    else
+        for (size_t k = 0; k < bytes; k += RP_CACHE_LINE) __builtin_prefetch(p + k, 0, 2);
 }
 
 /* Defines a variant's AttentionKernels from its scores(tile, type, n_heads) and values(...). Type and number of

@@ -60,7 +60,7 @@ INLINE void four_scores(const AttentionTile *t, RpDtype type, int n_heads, int j
 INLINE void scores(const AttentionTile *t, RpDtype type, int n_heads) {
     const size_t bytes = attention_bytes(type, t->dim);
     for (int j = 0; j < t->n; j += POSITIONS) {
-        for (int r = 0; r < POSITIONS; r++) rp_prefetch_next(t->v + (size_t)(j + r) * t->v_row, bytes);
+        for (int r = 0; r < POSITIONS; r++) prefetch_kv(t, type, t->v + (size_t)(j + r) * t->v_row, bytes);
         four_scores(t, type, n_heads, j);
     }
 }
@@ -77,7 +77,7 @@ INLINE void add_values(const AttentionTile *t, RpDtype type, int n_heads, int64_
         const char *row  = t->v + (size_t)j * t->v_row;
         const char *next = t->next_k + (size_t)j * t->k_row + attention_bytes(type, i);
         __m512      v[VECS];
-        rp_prefetch_next(next, attention_bytes(type, (int64_t)n_vecs * LANES));
+        prefetch_kv(t, type, next, attention_bytes(type, (int64_t)n_vecs * LANES));
         for (int c = 0; c < n_vecs; c++) v[c] = load(type, row, i + c * LANES, t->dim);
         for (int h = 0; h < n_heads; h++) {
             const __m512 p = _mm512_set1_ps(t->heads[h].p[j]);

@@ -60,7 +60,7 @@ INLINE void scores(const AttentionTile *t, RpDtype type, int n_heads) {
     const size_t bytes = attention_bytes(type, t->dim);
     for (int j = 0; j < t->n; j++) {
         float32x4_t dot[ATTENTION_HEADS][VECS];
-        rp_prefetch_next(t->v + (size_t)j * t->v_row, bytes);
+        prefetch_kv(t, type, t->v + (size_t)j * t->v_row, bytes);
         for (int h = 0; h < n_heads; h++)
             for (int c = 0; c < VECS; c++) dot[h][c] = vdupq_n_f32(0.0f);
         for (int64_t i = 0; i < t->dim; i += LANES) {

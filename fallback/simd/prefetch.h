@@ -48,7 +48,7 @@ RP_BODY void rp_prefetch_subs(const PrefetchStream *a, int64_t sub, int n) {
         for (; from < end; from += RP_CACHE_LINE) __builtin_prefetch(from, 0, 3);
 }
 
-/* Prefetches data that is read next into L1, whatever the hint for weights is. For the KV cache. */
+/* Prefetches data that is read next into L1, whatever the hint for weights is. */
 RP_BODY void rp_prefetch_next(const char *p, size_t bytes) {
     for (size_t k = 0; k < bytes; k += RP_CACHE_LINE) __builtin_prefetch(p + k, 0, 3);
 }
