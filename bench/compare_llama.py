@@ -146,12 +146,11 @@ def run_peer(command, args, model, threads, test):
 
 
 def run_reprise(args, model, threads, test, repack):
-    """The same, and GB/s of a decode."""
+    """What `reprise bench --json` reports of the test."""
     n = test[2:]
-    report = json.loads(output(args.reprise, "bench", "-m", model, "-t", str(threads), "-p", n if test.startswith("pp") else "0",
-                               "-n", n if test.startswith("tg") else "0", "-d", str(args.d), "--kv", args.kv, "-r", str(args.k),
-                               "--repack", repack, "--json"))
-    return report["results"][0]["runs"], report["gb_s"]
+    return json.loads(output(args.reprise, "bench", "-m", model, "-t", str(threads), "-p", n if test.startswith("pp") else "0",
+                             "-n", n if test.startswith("tg") else "0", "-d", str(args.d), "--kv", args.kv, "-r", str(args.k),
+                             "--repack", repack, "--json"))
 
 
 def read_bandwidth(args, model, threads):
@@ -219,19 +218,19 @@ def test_name(args, test):
 
 
 def run_turns(args, program, model, threads, test):
-    """{(program, setting): [rates of a process, for each round]}, and GB/s of reprise with the first of its settings."""
-    runs, speeds = collections.defaultdict(list), []
+    """{(program, setting): [rates of a process, for each round]}, and the reports of reprise with the first of its settings."""
+    runs, reports = collections.defaultdict(list), []
     for _ in range(args.r):
         for peer, setting, command in settings(args, program):
             rates = run_peer(command, args, model, threads, test)
             if rates:
                 runs[peer, setting].append(rates)
         for repack in args.repack:
-            rates, gb_s = run_reprise(args, model, threads, test, repack)
-            runs["reprise", f"--repack {repack}"].append(rates)
+            report = run_reprise(args, model, threads, test, repack)
+            runs["reprise", f"--repack {repack}"].append(report["results"][0]["runs"])
             if repack == args.repack[0]:
-                speeds.append(gb_s)
-    return runs, speeds
+                reports.append(report)
+    return runs, reports
 
 
 def best_setting(runs, peer):
@@ -256,18 +255,20 @@ def row_of(runs):
 
 
 def compare(args, program, model, threads):
-    """Rows of the table, and one line on the read bandwidth of decode."""
+    """Rows of the table, and one line on the read bandwidth of decode and the pages of the file."""
     name, rows, lines = pathlib.Path(model).name.removesuffix(".gguf"), [], []
     with Busy(args.busy):
         for test in [f"pp{p}" for p in args.p] + ([f"tg{args.n}"] if args.n else []):
-            runs, speeds = run_turns(args, program, model, threads, test)
+            runs, reports = run_turns(args, program, model, threads, test)
             cells, ratio = row_of(runs)
             rows.append(f"| {name} | {test_name(args, test)} | {threads} | {' | '.join(cells)} | {ratio} |")
             if test.startswith("tg"):
                 reads = [read_bandwidth(args, model, threads) for _ in range(args.r)]
-                gb_s, plain = statistics.median(speeds), statistics.median(reads)
+                gb_s, plain = statistics.median(r["gb_s"] for r in reports), statistics.median(reads)
                 lines = [f"{name}, {threads} thread{'s' if threads > 1 else ''}: decode reads {gb_s:.2f} GB/s, {100 * gb_s / plain:.0f} % of "
                          f"the {plain:.2f} ({min(reads):.2f} .. {max(reads):.2f}) of the best loop that only reads the file."]
+                pages = [r["huge_pages"] for r in reports if r["huge_pages"] is not None]  # null: the weights are a copy
+                lines[0] += f" {100 * statistics.median(pages):.0f} % of the weights are on huge pages." if pages else ""
     return rows, lines
 
 
