@@ -60,17 +60,15 @@ static inline size_t attention_bytes(RpDtype type, int64_t n) {
     return (size_t)n * (type == RP_F32 ? sizeof(float) : sizeof(uint16_t));
 }
 
-/* A tile of keys or values of this many bytes and one of the other would fill an L1 cache of 32 KB. */
+/* Two tiles of this many bytes, one of keys and one of values, fill an L1 cache of 32 KB. */
 enum { ATTENTION_LARGE_TILE = 16 << 10 };
 
-/* Prefetches a part of the next keys or values of the tile, which are read soon: into L1, but large tiles into L2 where
- * that is the hint for weights. */
+/* Prefetches a part of the keys or values that are read next. They go to L1, whatever the hint for weights is. Only
+ * large tiles go to L2 where that is the hint. */
 RP_BODY void prefetch_kv(const AttentionTile *t, RpDtype type, const char *p, size_t bytes) {
-    if (attention_bytes(type, t->dim) * ATTENTION_TILE < ATTENTION_LARGE_TILE ||
-        rp_prefetch_now().hint != RP_PREFETCH_L2)
-        rp_prefetch_next(p, bytes);
-    else
-        for (size_t k = 0; k < bytes; k += RP_CACHE_LINE) __builtin_prefetch(p + k, 0, 2);
+    const bool large = attention_bytes(type, t->dim) * ATTENTION_TILE >= ATTENTION_LARGE_TILE;
+    const bool to_l2 = large && rp_prefetch_now().hint == RP_PREFETCH_L2;
+    rp_prefetch_next(to_l2 ? RP_PREFETCH_L2 : RP_PREFETCH_L1, p, bytes);
 }
 
 /* Defines a variant's AttentionKernels from its scores(tile, type, n_heads) and values(...). Type and number of

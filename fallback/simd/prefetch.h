@@ -48,9 +48,13 @@ RP_BODY void rp_prefetch_subs(const PrefetchStream *a, int64_t sub, int n) {
         for (; from < end; from += RP_CACHE_LINE) __builtin_prefetch(from, 0, 3);
 }
 
-/* Prefetches data that is read next into L1, whatever the hint for weights is. */
-RP_BODY void rp_prefetch_next(const char *p, size_t bytes) {
-    for (size_t k = 0; k < bytes; k += RP_CACHE_LINE) __builtin_prefetch(p + k, 0, 3);
+/* Prefetches data that is read next into L2 if `to` says so, else into L1, whatever the hint for weights is. `bytes`
+ * need not be a constant, so the loops do not unroll. */
+RP_BODY void rp_prefetch_next(RpCpuPrefetchHint to, const char *p, size_t bytes) {
+    if (to == RP_PREFETCH_L2)
+        for (size_t k = 0; k < bytes; k += RP_CACHE_LINE) __builtin_prefetch(p + k, 0, 2);
+    else
+        for (size_t k = 0; k < bytes; k += RP_CACHE_LINE) __builtin_prefetch(p + k, 0, 3);
 }
 
 /* The prefetch distance in bytes, rounded up to whole row groups of `row_group` bytes, so that each cache line is
