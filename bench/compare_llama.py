@@ -148,9 +148,9 @@ def run_peer(command, args, model, threads, test):
 def run_reprise(args, model, threads, test, repack):
     """What `reprise bench --json` reports of the test."""
     n = test[2:]
-    return json.loads(output(args.reprise, "bench", "-m", model, "-t", str(threads), "-p", n if test.startswith("pp") else "0",
-                             "-n", n if test.startswith("tg") else "0", "-d", str(args.d), "--kv", args.kv, "-r", str(args.k),
-                             "--repack", repack, "--json"))
+    return json.loads(output(args.reprise, "bench", "-m", model, "-t", str(threads), "-d", str(args.d), "--kv", args.kv,
+                             "-p", n if test.startswith("pp") else "0", "-n", n if test.startswith("tg") else "0",
+                             "-r", str(args.k), "--repack", repack, "--json"))
 
 
 def read_bandwidth(args, model, threads):
@@ -218,7 +218,7 @@ def test_name(args, test):
 
 
 def run_turns(args, program, model, threads, test):
-    """{(program, setting): [rates of a process, for each round]}, and the reports of reprise with the first of its settings."""
+    """{(program, setting): [rates of a process, for each round]}, and the reports of reprise with its first setting."""
     runs, reports = collections.defaultdict(list), []
     for _ in range(args.r):
         for peer, setting, command in settings(args, program):
@@ -267,8 +267,10 @@ def compare(args, program, model, threads):
                 gb_s, plain = statistics.median(r["gb_s"] for r in reports), statistics.median(reads)
                 lines = [f"{name}, {threads} thread{'s' if threads > 1 else ''}: decode reads {gb_s:.2f} GB/s, {100 * gb_s / plain:.0f} % of "
                          f"the {plain:.2f} ({min(reads):.2f} .. {max(reads):.2f}) of the best loop that only reads the file."]
-                pages = [r["huge_pages"] for r in reports if r["huge_pages"] is not None]  # null: the weights are a copy
-                lines[0] += f" {100 * statistics.median(pages):.0f} % of the weights are on huge pages." if pages else ""
+                # null: the weights are a copy
+                pages = [r["huge_pages"] for r in reports if r["huge_pages"] is not None]
+                if pages:
+                    lines[0] += f" {100 * statistics.median(pages):.0f} % of the weights are on huge pages."
     return rows, lines
 
 

@@ -78,7 +78,7 @@
     CLI_NUMBER("repeat-penalty", 0, (p).repeat_penalty, "X",                                                 \
                "penalty on recent tokens; 1: off", 1e-6, 0),                                         \
     CLI_INT("repeat-last-n", 0, (p).repeat_last_n, "N",                                                      \
-            "how many tokens are recent for --repeat-penalty, default 64; -1: all", -1, 1 << 20),                      \
+            "how many tokens are recent for --repeat-penalty, default 64; -1: all", -1, 1 << 20),        \
     CLI_SEED("seed", 's', (p).seed, "S", "seed of the random numbers, default 0")
 /* clang-format on */
 

@@ -22,7 +22,7 @@ static bool no_breakers(const SamplerArgs *a) {
     return a->breakers.n == 1 && strcmp(a->breakers.items[0], "none") == 0;
 }
 
-/* -1: all tokens of any context that a sampler takes. */
+/* A number of latest tokens, where -1 stands for all: a sampler keeps at most 1048576. */
 static int32_t latest(int32_t n) { return n == -1 ? 1 << 20 : n; }
 
 RpStatus cli_sampler_params(const SamplerArgs *a, RpLogitBias *bias, RpSamplerParams *out) {

@@ -34,7 +34,7 @@ typedef struct SamplerArgs {
     CLI_INT("dry-allowed-length", 0, (a).p.dry_allowed_length, "N",                                          \
             "DRY: shorter repetitions are free; default 2", 0, 0),                                           \
     CLI_INT("dry-penalty-last-n", 0, (a).p.dry_penalty_last_n, "N",                                          \
-            "DRY: how many tokens are searched; default 64; 0: off; -1: all", -1, 1 << 20),                            \
+            "DRY: how many tokens are searched; default 64; 0: off; -1: all", -1, 1 << 20),              \
     CLI_LIST("dry-sequence-breaker", 0, (a).breakers, "TEXT",                                                \
              "DRY: a repetition ends there; may be repeated; none: no breakers; default: newline, : \" *"),  \
     CLI_NUMBER("dynatemp-range", 0, (a).p.dynatemp_range, "X",                                               \

@@ -32,10 +32,10 @@
 enum {
     CACHE_LINE           = 64,
     SPINS_BETWEEN_CLOCKS = 64,
-    LOST_US              = 500, /* a wait that takes at least so long is lost */
-    QUEUED_PART          = 5,   /* waits are brief if workers waited for cores 1/5 of the time between two lost ones */
-    AGAIN_US             = 20000, /* where the system does not tell: if two are lost within this time */
-    BRIEF_WAITS          = 2000   /* how many waits are brief then */
+    LOST_US              = 500,   /* a wait of at least this time counts as lost */
+    QUEUED_PART          = 5,     /* workers that waited for cores 1/5 of the time share them with others */
+    AGAIN_US             = 20000, /* if the system does not tell that time: two lost waits within 20 ms */
+    BRIEF_WAITS          = 2000   /* number of brief waits after either */
 };
 
 /* One run:
@@ -68,9 +68,9 @@ struct ThreadPool {
     _Alignas(CACHE_LINE) atomic_int failed;   /* the first failure of the run, or RP_OK */
     _Alignas(CACHE_LINE) atomic_int n_parked; /* workers asleep or about to be */
     _Alignas(CACHE_LINE) atomic_int brief;    /* waits that hardly spin are left, about */
-    atomic_int   caller;                      /* thread id of worker 0; late workers of a run read it in the next one */
-    atomic_llong lost_us;                     /* when a wait was lost the last time */
-    atomic_llong queued_us;                   /* queued_us() then */
+    atomic_int   caller;    /* thread id of worker 0; a worker may read it when the next run has begun */
+    atomic_llong lost_us;   /* when a wait was lost the last time */
+    atomic_llong queued_us; /* queued_us() then */
 
     pthread_mutex_t lock;
     char            error[1024]; /* its text, of the worker that set `failed`; guarded by lock */
@@ -168,8 +168,9 @@ static void note_lost(ThreadPool *p) {
     const long long now = now_us(), before = atomic_exchange_explicit(&p->lost_us, now, memory_order_relaxed);
     const long long queued = queued_us(p);
     const long long more   = queued - atomic_exchange_explicit(&p->queued_us, queued, memory_order_relaxed);
-    const bool shared = queued >= 0 ? more >= LOST_US && more * QUEUED_PART >= now - before : now - before < AGAIN_US;
-    if (shared) atomic_store_explicit(&p->brief, BRIEF_WAITS, memory_order_relaxed);
+    const long long time   = now - before;
+    if (queued >= 0 ? more >= LOST_US && more * QUEUED_PART >= time : time < AGAIN_US)
+        atomic_store_explicit(&p->brief, BRIEF_WAITS, memory_order_relaxed);
 }
 
 bool rp_pool_is_brief(const ThreadPool *p) { return atomic_load_explicit(&p->brief, memory_order_relaxed) > 0; }

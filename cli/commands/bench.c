@@ -141,7 +141,8 @@ static RpStatus print_rates(void) {
     return cli_table_print(t, stdout, 0);
 }
 
-/* -1 if it is not known, and where the weights that run are not those of the file: on a GPU, or repacked. */
+/* The share of the weights on huge pages. It is -1 if the system does not tell it, and if the weights that run are
+ * copies: on a GPU, or repacked. */
 static double weights_on_huge_pages(const RpSession *s) {
     const RpExecutorInfo info = rp_session_info(s);
     return info.upload_bytes == 0 && info.repack_bytes == 0 ? cli_huge_share(rp_session_model(s)) : -1.0;

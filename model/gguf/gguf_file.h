@@ -55,9 +55,10 @@ struct RpGgufFile {
 RP_NODISCARD RpStatus rp_gguf_map(const char *path, bool copy, RpGgufMap *out, size_t *bytes);
 void                  rp_gguf_unmap(RpGgufMap *map, size_t bytes);
 
-/* From now on mapped pages that are not in the page cache are read as huge ones, if the file system has them. False if
- * the kernel has none, and if the files are larger than three quarters of the memory: each access to a page that is not
- * cached reads 4 MiB, of which an expert may use a part only. */
+/* Asks the kernel to read mapped pages that are not in the page cache as huge pages, which it does if the file system
+ * has them. It is not asked if the files are larger than three quarters of the memory: each access to a page that is
+ * not cached would read 4 MiB, of which an expert may use a part only. False if the kernel was not asked or has no huge
+ * pages. */
 bool rp_gguf_want_huge_pages(const RpGgufFile *f);
 
 /* Reads mapped pages of the file `path` into memory. `from` begins a page. huge: of rp_gguf_want_huge_pages. RP_E_IO if

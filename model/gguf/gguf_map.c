@@ -16,8 +16,8 @@
 
 enum { READ_CHUNK = 1 << 20, HUGE_PAGE = 2 << 20 }; /* READ_CHUNK: a multiple of every page size */
 
-/* Maps the file so that each multiple of HUGE_PAGE in it is one in memory: only then huge pages of the page cache are
- * mapped as such. Memory after it is reserved first, to have a choice of addresses. MAP_FAILED with errno. */
+/* Maps the file at a multiple of HUGE_PAGE: only then are huge pages of the page cache mapped as huge pages. First it
+ * reserves more memory than the file takes, which has such an address. MAP_FAILED with errno. */
 static void *map_aligned(int fd, size_t bytes) {
     if (bytes < HUGE_PAGE || bytes > SIZE_MAX - HUGE_PAGE) return mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
     const size_t page = (size_t)sysconf(_SC_PAGESIZE), end = (bytes + page - 1) / page * page;
@@ -27,7 +27,7 @@ static void *map_aligned(int fd, size_t bytes) {
     void        *data  = mmap(room + before, bytes, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd, 0);
     const int    error = errno;
     if (before > 0) munmap(room, before);
-    if (after > 0) munmap(room + before + end, after);
+    munmap(room + before + end, after);
     if (data == MAP_FAILED) munmap(room + before, end);
     errno = error;
     return data;

@@ -124,7 +124,8 @@ def test_steps_of_sampling():
     expect(ok(run(*g, "--temp", "1", "--mirostat", "2", "--mirostat-ent", "2", "--mirostat-lr", "0.2")).out != greedy, "", "mirostat")
     text = {n: ok(run(*g, "--repeat-penalty", "1.8", "--repeat-last-n", n)).out for n in ("-1", "500", "1")}
     expect(text["-1"] == text["500"] != text["1"], "all tokens are recent", text)
-    text = {n: ok(run(*g, "-n", "60", "--dry-multiplier", "9", "--dry-penalty-last-n", n)).out for n in ("-1", "500", "0")}
+    dry = [*g, "-n", "60", "--dry-multiplier", "9"]
+    text = {n: ok(run(*dry, "--dry-penalty-last-n", n)).out for n in ("-1", "500", "0")}
     expect(text["-1"] == text["500"] != text["0"], "all tokens are searched", text)
     for value, words in (("9", "--logit-bias 9: must be a token id, then + or - and a number"), ("9+x", "--logit-bias 9+x"),
                          ("-3+1", "--logit-bias -3+1"), ("99+1", "logit_bias: token 99: must be from 0 to 63")):
@@ -483,7 +484,8 @@ def test_bench_reports_rates_and_bytes():
     expect(o["bytes_per_token"] > 0 and o["gb_s"] >= 0, "", o)
     r = ok(run(*b))
     expect("pp8" in r.text and "tg4" in r.text, "", r)
-    expect(0 <= o["huge_pages"] <= 1 and re.search(r"^\d+ % of the weights are on huge pages$", r.text, re.M), o["huge_pages"], r)
+    said = re.search(r"^\d+ % of the weights are on huge pages$", r.text, re.M)
+    expect(0 <= o["huge_pages"] <= 1 and said, o["huge_pages"], r)
     copied = json.loads(ok(run("bench", "-p", "0", "-n", "1", "-r", "1", "--json", "--repack", "on")).text)
     expect(copied["repack_bytes"] > 0 and copied["huge_pages"] is None, "", copied)
     # Six of seven layers have a window of 8 positions. K and V of a position: 2 heads of 16 in f16, 128 bytes.
