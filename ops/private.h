@@ -25,6 +25,11 @@ typedef enum RpLinearAct {
     RP_LINEAR_ACT_RELU_SQR
 } RpLinearAct;
 
+/* xIELU (Huang and Schlag 2024, arXiv:2411.13010), see op xielu. */
+typedef struct RpXieluParams {
+    float positive, negative, beta, eps;
+} RpXieluParams;
+
 /* Epilogue of op linear: y = factor * (sum_norm(post_norm(act(scale * (w c + bias))) + residual) + sum_residual). */
 typedef struct RpLinearParams {
     RpColumnParams column;
@@ -263,6 +268,8 @@ typedef struct RpMulMatIdBackwardParams {
        RP_WRITES(RP_SOURCE(ssm_scan, state)))                                                                          \
     /* y = max(x, 0)^2 */                                                                                              \
     OP(-, RELU_SQR, relu_sqr, 1, (x), RpNoParams, (unused), RP_FLAG_INPLACE)                                           \
+    /* y = positive * x^2 + beta * x above 0, else negative * (exp(min(x, eps)) - 1 - x) + beta * x; eps < 0 */        \
+    OP(-, XIELU, xielu, 1, (x), RpXieluParams, (positive, negative, beta, eps), RP_FLAG_INPLACE)                       \
     /* y[r,:] = (x[r,:] - mean(x[r,:])) * rsqrt(var(x[r,:]) + eps) * w[:] + b[:]                                       \
      * src x, [w [n]], [b [n]] */                                                                                      \
     OP(-, LAYER_NORM, layer_norm, 1, (x, w, b), RpLayerNormParams, (eps), RP_FLAG_INPLACE)                             \
