@@ -1,5 +1,5 @@
-/* y[:,t] = scale * w[:,ids[t]] in f32: the embedding of each token; without ids all rows. An id outside of w gives NaN,
- * because a kernel cannot return an error.
+/* y[:,t] = scale * w[:,ids[t]] in f32: the embedding of each token; without ids all rows. The id -1 gives
+ * zeros. Another id outside of w gives NaN, because a kernel cannot return an error.
  * geometry  one block of 256 threads per token; a thread takes fragments (quantised) or elements
  * traffic   one row of w and one of y per token
  * numerics  dequantised with one fused multiply-add, then one multiplication by the scale */
@@ -12,6 +12,8 @@ enum { THREADS = 256, LOADS = 8 }; /* LOADS: float elements that a thread has in
 __device__ int64_t id_of(const RpTensorView &ids, int64_t t) {
     return ids.data != nullptr ? ((const int32_t *)ids.data)[t] : t;
 }
+
+__device__ float without_row(int64_t id) { return id == -1 ? 0.0f : NAN; }
 
 /* fmaf(v, scale, 0), as op scale computes it, so that fusing the two changes no bit. A scale of 0 means none. */
 __device__ float scaled(float v, float scale) { return scale != 0.0f ? fmaf(v, scale, 0.0f) : v; }
@@ -31,7 +33,8 @@ __global__ void __launch_bounds__(THREADS) quant_kernel(RpTensorView w, RpTensor
                                       lane);
         for (int k = 0; k < QuantType<T>::FRAG / RP_SUM_BLOCK; k++)
             for (int i = 0; i < RP_SUM_BLOCK; i++)
-                out[rp_sum_block<T>(f, k) * RP_SUM_BLOCK + i] = valid ? scaled(rp_element<T>(v, k, i), scale) : NAN;
+                out[rp_sum_block<T>(f, k) * RP_SUM_BLOCK + i] =
+                    valid ? scaled(rp_element<T>(v, k, i), scale) : without_row(id);
     }
 }
 
@@ -54,7 +57,7 @@ __global__ void __launch_bounds__(THREADS) float_kernel(RpTensorView w, RpTensor
 #pragma unroll
         for (int k = 0; k < LOADS; k++)
             if (i0 + k * THREADS < n)
-                out[i0 + k * THREADS] = valid ? scaled(rp_float_at(T, (const char *)&v[k], 0), scale) : NAN;
+                out[i0 + k * THREADS] = valid ? scaled(rp_float_at(T, (const char *)&v[k], 0), scale) : without_row(id);
     }
 }
 

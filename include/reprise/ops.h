@@ -49,7 +49,8 @@ enum { RP_STORE_TARGET = 1 };
  * x[:,t] is column t of x; shapes list the innermost dimension first. t counts tokens, h heads, g query heads per key
  * head. The type is f32 if none is given. Ops do not change their sources, except WRITES_DST and RP_WRITES. */
 #define RP_PUBLIC_OPS(OP, OP_VIEW)                                                                                     \
-    /* y[:,t] = scale * w[:,ids[t]], dequantised to f32; without ids all rows: y[:,t] = scale * w[:,t]                 \
+    /* y[:,t] = scale * w[:,ids[t]], dequantised to f32, 0 for ids[t] = -1; without ids all rows: y[:,t] = scale *     \
+     * w[:,t]                                                                                                          \
      * src w [n,rows], [ids i32 [t]]; y [n,t] */                                                                       \
     OP(0, GET_ROWS, get_rows, 1, (w, ids), RpGetRowsParams, (scale), 0)                                                \
     /* y[r,:] = x[r,:] * rsqrt(mean(x[r,:]^2) + eps) * w[:]                                                            \

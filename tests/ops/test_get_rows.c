@@ -76,8 +76,30 @@ Test(get_rows, refuses_an_id_outside_the_table) {
           .dst = tensor(RP_F32, y, 2, 2, 1, 1), .src = {tensor(RP_F32, w, 2, 3, 1, 1), tensor(RP_I32, ids, 2, 1, 1, 1)}
     };
     REFUSED(run_workers(rp_cpu_get_rows, &args, 1), RP_E_ARG, "get_rows: id 3 at 1, the table has 3 rows");
-    ids[1] = -1;
-    REFUSED(run_workers(rp_cpu_get_rows, &args, 1), RP_E_ARG, "get_rows: id -1 at 1");
+    ids[1] = -2;
+    REFUSED(run_workers(rp_cpu_get_rows, &args, 1), RP_E_ARG, "get_rows: id -2 at 1");
+}
+
+Test(get_rows, gives_zeros_for_the_id_of_padding) {
+    static const RpDtype types[] = {RP_F32, RP_BF16, RP_Q8_0, RP_Q4_K};
+    int32_t              ids[4]  = {1, -1, 0, -1};
+    const RpOpParams     p       = {.get_rows = {.scale = 3.0f}};
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        enum { N = 256 };
+        char          *w    = random_weights(types[i], N, 2, 9);
+        float         *y    = malloc((size_t)N * 4 * sizeof *y);
+        const RpOpArgs args = {
+            .dst    = floats(y, N, 4),
+            .src    = {VIEW(types[i], w, N, 2, 1, 1), VIEW(RP_I32, ids, 4, 1, 1, 1)},
+            .params = &p,
+        };
+        for (int k = 0; k < 4 * N; k++) y[k] = NAN;
+        run_variants(rp_cpu_get_rows, &args);
+        for (int k = 0; k < 4 * N; k++)
+            cr_assert(ids[k / N] < 0 ? y[k] == 0.0f : isfinite(y[k]), "%s, element %d is %g", rp_dtype_name(types[i]),
+                      k, (double)y[k]);
+        free(w), free(y);
+    }
 }
 
 Test(get_rows, without_ids_gives_all_rows) {
