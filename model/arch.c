@@ -66,7 +66,9 @@ static TensorNode *slots_of(Builder *b, const RpModelGraphOptions *o) {
 }
 
 static TensorNode *last_norm(Builder *b, TensorNode *x, const char *name) {
-    return b->m->config.arch->norm_of_sum ? x : rp_arch_norm(b, x, b->m->output_norm, name);
+    return b->m->config.arch->norm_of_sum
+               ? x
+               : rp_arch_normed(b, x, (ArchNorm){b->m->output_norm, b->m->output_norm_bias, 0.0f}, name);
 }
 
 static ArchOutput output_of(Builder *b, TensorNode *x, TensorNode *embd) {
@@ -173,6 +175,9 @@ static RpStatus check_options(const ModelConfig *c, const RpModelGraphOptions *o
         return rp_fail(RP_E_ARG, "room for %d recurrent states: must be from 0 to %d", o->n_states, MAX_STATES);
     if (o->n_tok < 1 || o->n_ctx < 1 || o->n_out < 0)
         return rp_fail(RP_E_ARG, "a graph of %d tokens, a context of %d and %d outputs", o->n_tok, o->n_ctx, o->n_out);
+    if (c->arch->embd_positions && !c->bidirectional && o->n_ctx > c->n_ctx_train)
+        return rp_fail(RP_E_ARG, "a context of %d: must be at most %d, the positions that the model has embeddings of",
+                       o->n_ctx, c->n_ctx_train);
     if (o->draws && (o->n_tok != 1 || o->n_out > 1 || o->n_seq != 0))
         return rp_fail(RP_E_ARG, "a graph that samples: %d tokens, %d outputs, %d sequences", o->n_tok, o->n_out,
                        o->n_seq);

@@ -131,6 +131,13 @@ TensorNode *rp_arch_name_node(Builder *b, TensorNode *n, const char *what);
 /* y = x * rsqrt(mean(x^2) + eps) * w, or with ArchRow.layer_norm the same of x - mean(x); NULL: no weight. */
 TensorNode *rp_arch_norm(Builder *b, TensorNode *x, const RpGgufTensor *w, const char *what);
 
+/* The same with a bias that is added, or NULL (with ArchRow.layer_norm only), and an epsilon; 0: that of the model. */
+typedef struct ArchNorm {
+    const RpGgufTensor *w, *bias;
+    float               eps;
+} ArchNorm;
+TensorNode *rp_arch_normed(Builder *b, TensorNode *x, ArchNorm norm, const char *what);
+
 /* A number of the configuration as a weight [1]; and y = cap * tanh(scale * x / cap). */
 TensorNode *rp_arch_cap(Builder *b, const float *cap, const char *name);
 TensorNode *rp_arch_soft_cap(Builder *b, TensorNode *x, float scale, TensorNode *cap, const char *what);

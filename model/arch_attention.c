@@ -30,6 +30,8 @@ static TensorNode *query_or_key(Builder *b, TensorNode *y, const RpGgufTensor *w
     if (norm == QK_NORM_ROW) y = rp_arch_norm(b, y, w_norm, what);
     y = rp_reshape(b->g, y, b->kind.head_dim, n_head, b->n_tok, 1);
     if (arch->norm_of_rotated) return rp_arch_norm(b, rp_arch_rotated(b, y, what), w_norm, what);
+    if (norm == QK_NORM_OWN_OPTIONAL && w_norm != NULL)
+        y = rp_arch_name_node(b, rp_mul(b->g, rp_arch_norm(b, y, NULL, what), rp_arch_weight(b, w_norm)), what);
     if (norm == QK_NORM_HEAD || (norm == QK_NORM_HEAD_OPTIONAL && w_norm != NULL)) y = rp_arch_norm(b, y, w_norm, what);
     return rp_arch_rotated(b, y, what);
 }
@@ -149,13 +151,16 @@ TensorNode *rp_arch_attention(Builder *b, TensorNode *x, const LayerWeights *l) 
     ComputeGraph      *g     = b->g;
     const bool         train = b->training != NULL;
     TensorNode        *gate  = NULL;
-    TensorNode        *q     = c->arch->query_gate ? gated_query(b, x, l, &gate) : query(b, x, l);
+    TensorNode        *q     = c->arch->attn_gate == ATTN_GATE_OF_QUERY ? gated_query(b, x, l, &gate) : query(b, x, l);
     const KeysValues   kv    = keys_values(b, x, l);
     if (b->temperature != NULL) q = rp_arch_name_node(b, rp_mul(g, q, b->temperature), "q_scaled");
 
     TensorNode *heads = train              ? attend_sequences(b, q, kv.k, kv.v, l)
                         : c->bidirectional ? rp_arch_attend_all(b, q, kv.k, kv.v, l)
                                            : attend(b, rp_permute(g, q, 0, 2, 1, 3), kv.k, kv.v, l);
+    if (l->attn_gate != NULL)
+        gate = rp_reshape(g, rp_arch_linear(b, x, l->attn_gate, NULL, "attn_gate"), b->kind.head_dim, c->n_head,
+                          b->n_tok, 1);
     if (gate != NULL) {
         gate  = rp_arch_name_node(b, rp_sigmoid(g, gate), "attn_open");
         heads = rp_mul(g, rp_arch_name_node(b, heads, "attn_heads"), gate);

@@ -24,6 +24,10 @@ static TensorNode *activated(Builder *b, TensorNode *gate, TensorNode *up, const
     if (kind == ACTIVATION_GELU_ALONE) return rp_arch_name_node(b, rp_gelu(b->g, up, RP_GELU_TANH), gated_name);
     if (kind == ACTIVATION_RELU_SQR)
         return rp_arch_name_node(b, rp_graph_op(b->g, RP_OP_RELU_SQR, NULL, &up, 1), gated_name);
+    if (kind == ACTIVATION_XIELU) {
+        const RpOpParams p = {.xielu = rp_config_xielu(&b->m->config, b->layer)};
+        return rp_arch_name_node(b, rp_graph_op(b->g, RP_OP_XIELU, &p, &up, 1), gated_name);
+    }
     if (kind == ACTIVATION_SWIGLU_OAI)
         return rp_arch_name_node(b, rp_swiglu_oai(b->g, gate, up, oai_alpha, oai_limit), gated_name);
     TensorNode *act = kind == ACTIVATION_GELU_TANH ? rp_gelu(b->g, gate, RP_GELU_TANH) : rp_silu(b->g, gate);

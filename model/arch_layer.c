@@ -8,7 +8,8 @@ TensorNode *rp_arch_scaled(Builder *b, TensorNode *x, float by, const char *what
 /* x + [residual_scale *] norm(y) */
 static TensorNode *add_residual(Builder *b, TensorNode *x, TensorNode *y, const RpGgufTensor *post_norm,
                                 const char *const names[3]) {
-    if (post_norm != NULL) y = rp_arch_norm(b, y, post_norm, names[0]);
+    const float eps = b->m->config.arch->post_norm_eps;
+    if (post_norm != NULL) y = rp_arch_normed(b, y, (ArchNorm){.w = post_norm, .eps = eps}, names[0]);
     y = rp_arch_scaled(b, y, b->m->config.residual_scale, names[1]);
     return rp_arch_name_node(b, rp_add(b->g, y, x), names[2]);
 }
@@ -23,6 +24,10 @@ static TensorNode *attention(Builder *b, TensorNode *x, const LayerWeights *l) {
     return rp_arch_name_node(b, rp_add(b->g, rp_arch_attention(b, x, l), y), "attn_and_ssm");
 }
 
+static TensorNode *first_norm(Builder *b, TensorNode *x, const LayerWeights *l) {
+    return rp_arch_normed(b, x, (ArchNorm){.w = l->attn_norm, .bias = l->attn_norm_bias}, "attn_norm");
+}
+
 /* x [n_embd, t] -> [n_embd, t], as in the diagram. */
 TensorNode *rp_arch_layer(Builder *b, TensorNode *x) {
     static const char *const attn_names[] = {"post_attn_norm", "attn_scaled", "attn_residual"};
@@ -33,21 +38,23 @@ TensorNode *rp_arch_layer(Builder *b, TensorNode *x) {
         x = rp_arch_norm_of_sum(b, x, attention(b, x, l), l->attn_sum_norm, l->attn_sum_bias, "attn_norm");
         return rp_arch_norm_of_sum(b, x, rp_arch_feed_forward(b, x, l), l->sum_norm, l->sum_bias, "norm");
     }
-    if (b->m->config.arch->parallel_ff) {
-        y = rp_arch_norm(b, x, l->attn_norm, "attn_norm");
+    if (b->m->config.arch->parallel_ff || (b->m->config.arch->parallel_if_bare && l->ffn_norm == NULL)) {
+        y = first_norm(b, x, l);
         x = add_residual(b, x, attention(b, y, l), NULL, attn_names);
         return add_residual(b, x, rp_arch_feed_forward(b, y, l), NULL, ffn_names);
     }
     if (b->kind.attention != ATTENTION_NONE) {
         const bool bare = b->m->config.arch->no_pre_norm || (b->layer == 0 && b->m->config.arch->first_bare);
-        y               = bare ? x : rp_arch_norm(b, x, l->attn_norm, "attn_norm");
+        y               = bare ? x : first_norm(b, x, l);
         y               = attention(b, y, l);
         x               = add_residual(b, x, y, l->post_attn_norm, attn_names);
     }
     if (b->kind.feed_forward == FEED_FORWARD_NONE) return x;
     if (b->kind.feed_forward == FEED_FORWARD_EXPERTS && b->m->config.arch->dense_beside)
         return add_residual(b, x, rp_arch_dense_and_experts(b, x, l), l->post_ffn_norm, ffn_names);
-    y = b->m->config.arch->no_pre_norm ? x : rp_arch_norm(b, x, l->ffn_norm, "ffn_norm");
+    y = b->m->config.arch->no_pre_norm
+            ? x
+            : rp_arch_normed(b, x, (ArchNorm){.w = l->ffn_norm, .bias = l->ffn_norm_bias}, "ffn_norm");
     if (b->kind.feed_forward != FEED_FORWARD_EXPERTS)
         return add_residual(b, x, rp_arch_feed_forward(b, y, l), l->post_ffn_norm, ffn_names);
     TensorNode *shared = rp_arch_shared_experts(b, y, l);

@@ -59,6 +59,19 @@ TensorNode *rp_arch_name_node(Builder *b, TensorNode *n, const char *what) {
     return rp_node_set_name(n, name);
 }
 
+TensorNode *rp_arch_normed(Builder *b, TensorNode *x, ArchNorm norm, const char *what) {
+    const float      eps = norm.eps > 0.0f ? norm.eps : b->m->config.norm_eps;
+    TensorNode      *w   = rp_arch_optional(b, norm.w);
+    const RpOpParams p   = {.layer_norm = {.eps = eps}};
+    if (!b->m->config.arch->layer_norm) return rp_arch_name_node(b, rp_rms_norm(b->g, x, w, eps), what);
+    TensorNode *const sources[] = {x, w, rp_arch_optional(b, norm.bias)};
+    return rp_arch_name_node(b, rp_graph_op(b->g, RP_OP_LAYER_NORM, &p, sources, 3), what);
+}
+
+TensorNode *rp_arch_norm(Builder *b, TensorNode *x, const RpGgufTensor *w, const char *what) {
+    return rp_arch_normed(b, x, (ArchNorm){.w = w}, what);
+}
+
 TensorNode *rp_arch_part(Builder *b, TensorNode *x, ColumnPart p) {
     const size_t nb1 = rp_row_bytes(RP_F32, p.step), nb2 = rp_row_bytes(RP_F32, p.row);
     return rp_view(b->g, x,

@@ -68,6 +68,7 @@ typedef enum QkNorm {
     QK_NORM_NONE,
     QK_NORM_HEAD,          /* over each head: weights [head_dim] */
     QK_NORM_HEAD_OPTIONAL, /* the same in files that have the weights */
+    QK_NORM_OWN_OPTIONAL,  /* over each head, with weights of its own: [head_dim, n_head], in files that have them */
     QK_NORM_ROW            /* over all heads as one row: weights [n_head * head_dim], [n_head_kv * head_dim] */
 } QkNorm;
 
@@ -77,8 +78,21 @@ typedef enum Activation {
     ACTIVATION_GELU_TANH,  /* act(x) = x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3))) */
     ACTIVATION_SWIGLU_OAI, /* gpt-oss: g / (1 + exp(-1.702 g)) * (u + 1), g and u clamped to 7 */
     ACTIVATION_RELU_SQR,   /* no gate: down(max(up x, 0)^2) */
-    ACTIVATION_GELU_ALONE  /* no gate: down(act(up x)), act as GELU_TANH */
+    ACTIVATION_GELU_ALONE, /* no gate: down(act(up x)), act as GELU_TANH */
+    ACTIVATION_XIELU       /* no gate: down(act(up x)), act with numbers of each layer, see op xielu */
 } Activation;
+
+/* A gate of attention: y = wo (heads * sigmoid(gate)). */
+typedef enum AttnGate {
+    ATTN_GATE_NONE,
+    ATTN_GATE_OF_QUERY, /* wq gives a query and a gate for each head, both [head_dim] */
+    ATTN_GATE_MATRIX    /* gate = attn_gate x, [n_head * head_dim] */
+} AttnGate;
+
+/* Whether the feed-forward has a gate. */
+static inline bool rp_activation_is_gated(Activation a) {
+    return a != ACTIVATION_RELU_SQR && a != ACTIVATION_GELU_ALONE && a != ACTIVATION_XIELU;
+}
 
 /* From router logits to the values that experts are chosen by; numbers of <arch>.expert_gating_func. */
 typedef enum Gating {
@@ -103,33 +117,33 @@ typedef struct ArchRow {
     LayerPattern layers; /* kinds of attention, position and feed-forward */
 
     /* attention: softmax(scale * k . q) v, scale = 1/sqrt(head_dim) or the value of attention.scale */
-    QkNorm  qk_norm;         /* q = norm(wq x), k = norm(wk x), before RoPE */
-    bool    sinks;           /* each head has a score that joins its softmax sum and has no value */
-    bool    output_bias;     /* files have a bias of the output matrix, as of q, k and v */
-    bool    window_rope;     /* with a window: rope.freq_base_swa is 10000 if absent, no scaling, no factors */
-    bool    window_heads;    /* layers with a window have heads of their own length, key_length_swa, also rotated */
-    bool    head_arrays;     /* head_count_kv and feed_forward_length may be arrays, an element for each layer */
-    bool    shared_caches;   /* the last shared_kv_layers layers read the cache of the last one before of their kind */
-    bool    assistant;       /* it reads the caches and hidden states of a model, and guesses its tokens */
-    bool    value_norm;      /* v = norm of each head without weights; without attn_v v is k before its norm */
-    bool    layer_embd;      /* each layer adds an embedding of its own, of embedding_length_per_layer_input */
-    float   attn_scale;      /* scale, where it is not 1/sqrt(head_dim) */
-    bool    window_unscaled; /* with a window: the frequencies of all layers, without scaling */
-    bool    sections_neox;   /* pairs are (i, i + n_dims/2) where the file has rope.dimension_sections (M-RoPE) */
-    bool    yarn_betas;      /* files may have rope.scaling.yarn_beta_fast and yarn_beta_slow; others ignore them */
-    bool    yarn_log;        /* rope.scaling.yarn_log_multiplier m: YaRN's magnitude is divided by 1 + 0.1 m ln(factor),
+    QkNorm   qk_norm; /* q = norm(wq x), k = norm(wk x), before RoPE */
+    AttnGate attn_gate;
+    bool     sinks;           /* each head has a score that joins its softmax sum and has no value */
+    bool     output_bias;     /* files have a bias of the output matrix, as of q, k and v */
+    bool     window_rope;     /* with a window: rope.freq_base_swa is 10000 if absent, no scaling, no factors */
+    bool     window_heads;    /* layers with a window have heads of their own length, key_length_swa, also rotated */
+    bool     head_arrays;     /* head_count_kv and feed_forward_length may be arrays, an element for each layer */
+    bool     shared_caches;   /* the last shared_kv_layers layers read the cache of the last one before of their kind */
+    bool     assistant;       /* it reads the caches and hidden states of a model, and guesses its tokens */
+    bool     value_norm;      /* v = norm of each head without weights; without attn_v v is k before its norm */
+    bool     layer_embd;      /* each layer adds an embedding of its own, of embedding_length_per_layer_input */
+    float    attn_scale;      /* scale, where it is not 1/sqrt(head_dim) */
+    bool     window_unscaled; /* with a window: the frequencies of all layers, without scaling */
+    bool     sections_neox;   /* pairs are (i, i + n_dims/2) where the file has rope.dimension_sections (M-RoPE) */
+    bool     yarn_betas;      /* files may have rope.scaling.yarn_beta_fast and yarn_beta_slow; others ignore them */
+    bool     yarn_log;       /* rope.scaling.yarn_log_multiplier m: YaRN's magnitude is divided by 1 + 0.1 m ln(factor),
                               with latent attention by 1 + m ln(factor) */
-    bool    temperature;     /* q * (1 + attention.temperature_scale * ln(1 + floor(pos / original context))) */
-    bool    query_gate;      /* wq gives a query and a gate for each head: y = wo (heads * sigmoid(gate)) */
-    bool    rope_sections;   /* M-RoPE: pairs take positions of time, height or width, which are equal for text */
-    bool    rope_switch;     /* no layer has RoPE where the file says false to rope.scaling.finetuned */
-    bool    full_unrotated;  /* in files with a window, layers without one have no RoPE */
-    bool    needs_window;    /* files must say attention.sliding_window */
-    bool    norm_of_rotated; /* norms of q and k come behind RoPE: q = norm(rope(wq x)) */
-    bool    rope_alpha;      /* rope.scaling.alpha scales frequencies (NTK) whatever rope.scaling.type says */
-    float   attn_cap;        /* scores = cap * tanh(scores / cap), where the file has no attn_logit_softcapping */
-    int32_t window_default;  /* where the file has no attention.sliding_window */
-    int32_t scale_embd_layers; /* models with this number of layers: scale = 1/sqrt(n_embd/n_head), not of head_dim */
+    bool     temperature;    /* q * (1 + attention.temperature_scale * ln(1 + floor(pos / original context))) */
+    bool     rope_sections;  /* M-RoPE: pairs take positions of time, height or width, which are equal for text */
+    bool     rope_switch;    /* no layer has RoPE where the file says false to rope.scaling.finetuned */
+    bool     full_unrotated; /* in files with a window, layers without one have no RoPE */
+    bool     needs_window;   /* files must say attention.sliding_window */
+    bool     norm_of_rotated;   /* norms of q and k come behind RoPE: q = norm(rope(wq x)) */
+    bool     rope_alpha;        /* rope.scaling.alpha scales frequencies (NTK) whatever rope.scaling.type says */
+    float    attn_cap;          /* scores = cap * tanh(scores / cap), where the file has no attn_logit_softcapping */
+    int32_t  window_default;    /* where the file has no attention.sliding_window */
+    int32_t  scale_embd_layers; /* models with this number of layers: scale = 1/sqrt(n_embd/n_head), not of head_dim */
 
     /* which halves a layer has */
     bool one_half; /* a feed-forward where the element of feed_forward_length is not 0, else attention; never both */
@@ -142,9 +156,12 @@ typedef struct ArchRow {
     bool        post_norm;           /* x += norm(f(norm(x))), not x += f(norm(x)) */
     bool        no_pre_norm;         /* x += norm(f(x)): with post_norm */
     bool        parallel_ff;         /* y = norm(x), x += attention(y) + feed_forward(y) */
+    bool        parallel_if_bare;    /* the same in layers without ffn_norm */
     bool        ffn_norm_is_post;    /* files call the norm before the feed-forward post_attention_norm */
     bool        ffn_norm_is_bare;    /* files call it ffn_norm, without .weight */
     bool        embd_scale_sqrt;     /* embeddings * sqrt(n_embd) */
+    bool        embd_unit;           /* embeddings / their root mean square: RMSNorm without weights */
+    float       post_norm_eps;       /* of the norms of post_norm, where it is not that of the others */
     const char *embd_scale_key;      /* embeddings * the value of this key */
     const char *residual_scale_key;  /* x += the value of this key * f(norm(x)) */
     bool        output_norm_is_embd; /* files call the norm before the output matrix token_embd_norm */
@@ -156,6 +173,7 @@ typedef struct ArchRow {
     bool bidirectional;    /* a token attends to later positions too, if attention.causal does not say otherwise */
     bool symmetric_window; /* a window reaches as far to later positions: |i - t| <= window / 2 */
     bool layer_norm;       /* LayerNorm, not RMSNorm; its key is attention.layer_norm_epsilon */
+    bool norm_biases;      /* with layer_norm: attn_norm, ffn_norm and output_norm have biases */
     bool norm_of_sum;      /* x = norm(x + f(x)), with biases, not x += f(norm(x)); no norm behind the last layer */
     bool embd_norm;        /* x = norm(embeddings) */
     bool embd_types;       /* embeddings + token_types[type of the token] */

@@ -375,30 +375,6 @@ static RpStatus read_norm_eps(const ConfigReader *r, ModelConfig *c) {
     return rp_fail(RP_E_FORMAT, "%s: %s.attention.%s is missing or not positive", rp_gguf_path(r->file), r->arch, name);
 }
 
-/* Files of ModernBERT may say the activation: Granite Embedding R2 with 97M parameters has SiLU. */
-static RpStatus read_activation(const ConfigReader *r, ModelConfig *c) {
-    static const struct {
-        const char *name;
-        Activation  activation;
-    } names[] = {
-        {"gelu", ACTIVATION_GELU_TANH},
-        {"silu", ACTIVATION_SILU     }
-    };
-    char         key[128];
-    RpGgufString s = {"", 0};
-    c->activation  = c->arch->activation;
-    if (!c->arch->first_bare) return RP_OK;
-    RP_TRY(rp_gguf_get_string(r->file, rp_config_key(r, "hidden_activation", key, sizeof key), &s));
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (s.len == strlen(names[i].name) && memcmp(s.ptr, names[i].name, s.len) == 0) {
-            c->activation = names[i].activation;
-            return RP_OK;
-        }
-    if (s.len == 0) return RP_OK;
-    return rp_fail(RP_E_UNSUPPORTED, "%s: %s '%.*s' is not supported (there are gelu and silu)", rp_gguf_path(r->file),
-                   key, (int)(s.len < 32 ? s.len : 32), s.ptr);
-}
-
 /* The order matters: later keys take their defaults from earlier ones. */
 RpStatus rp_config_read(const RpGgufFile *f, ModelConfig *out) {
     ModelConfig c = {0};
@@ -418,7 +394,7 @@ RpStatus rp_config_read(const RpGgufFile *f, ModelConfig *out) {
     RP_TRY(read_window(&r, &c));
     RP_TRY(read_layers(&r, &c));
     RP_TRY(read_norm_eps(&r, &c));
-    RP_TRY(read_activation(&r, &c));
+    RP_TRY(rp_config_read_activation(&r, &c));
     RP_TRY(read_scales(&r, &c));
     RP_TRY(rp_config_read_embed(&r, &c));
     if (rp_pattern_has(&c.layers, ATTENTION_LATENT)) RP_TRY(rp_config_read_mla(&r, &c));

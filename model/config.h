@@ -56,6 +56,7 @@ typedef struct ModelConfig {
                                                  layers.attention.without_heads, n_head_kv may be 0 */
     int32_t            head_dim_window;       /* of layers with a window */
     Activation         activation;
+    const RpGgufValue *xielu[4];        /* with ACTIVATION_XIELU, from the file, see rp_config_xielu */
     int32_t            n_layer_kv;      /* layers from this one on read caches of layers before */
     int32_t            n_embd_layer;    /* length of the embeddings that layers add; 0: none */
     int32_t            n_embd_target;   /* n_embd of the model that an assistant guesses for; 0: no assistant */
@@ -94,6 +95,9 @@ typedef struct LayerKind {
 /* Layer `layer` of c, 0 <= layer < n_layer, or n_layer with rp_config_may_have_mtp. */
 LayerKind rp_config_layer(const ModelConfig *c, int layer);
 
+/* The numbers of op xielu in a layer of a model with ACTIVATION_XIELU. */
+RpXieluParams rp_config_xielu(const ModelConfig *c, int layer);
+
 bool rp_config_has_windows(const ModelConfig *c); /* some layers attend to the last positions only */
 
 /* The layer behind the last one can predict further tokens (MTP): it has full or latent attention, which does not
@@ -122,6 +126,9 @@ RP_NODISCARD RpStatus rp_config_read_ssm(const ConfigReader *r, ModelConfig *c);
 RP_NODISCARD RpStatus rp_config_read_taps(const ConfigReader *r, const char *key, ModelConfig *c);
 bool                  rp_config_are_sections(const RpGgufValue *v); /* an array of 4 integers */
 RP_NODISCARD RpStatus rp_config_read_sections(const ConfigReader *r, const ModelConfig *c);
+
+/* The activation, and its numbers. */
+RP_NODISCARD RpStatus rp_config_read_activation(const ConfigReader *r, ModelConfig *c);
 
 /* The keys of models that make embeddings: attention.causal, pooling_type, classifier labels (embed/config_embed.c). */
 RP_NODISCARD RpStatus rp_config_read_embed(const ConfigReader *r, ModelConfig *c);

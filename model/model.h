@@ -10,7 +10,8 @@
 /* Tensors of one layer, borrowed from the file; NULL where the architecture has none or an optional one is
  * absent. */
 typedef struct LayerWeights {
-    const RpGgufTensor *attn_norm, *q, *k, *v, *o, *q_bias, *k_bias, *v_bias, *o_bias, *q_norm, *k_norm, *sinks;
+    const RpGgufTensor *attn_norm, *attn_norm_bias, *ffn_norm_bias, *attn_gate;
+    const RpGgufTensor *q, *k, *v, *o, *q_bias, *k_bias, *v_bias, *o_bias, *q_norm, *k_norm, *sinks;
     const RpGgufTensor *embd_gate, *embd_proj, *embd_norm,
         *out_scale; /* embedding of the layer; factor of its result */
     const RpGgufTensor *attn_sum_norm, *attn_sum_bias, *sum_norm, *sum_bias; /* with ArchRow.norm_of_sum */
@@ -65,8 +66,9 @@ struct RpModel {
         RpModelInfo   info;
         unsigned char room[512]; /* zero behind `info`: a caller of a newer version may read on */
     };
-    char                name[128], warning[384];                          /* warning: info.adapter_warning */
-    const RpGgufTensor *token_embd, *output_norm, *output, *rope_factors; /* tied: output is token_embd */
+    char                name[128], warning[384];                              /* warning: info.adapter_warning */
+    const RpGgufTensor *token_embd, *output_norm, *output_norm_bias, *output; /* tied: output is token_embd */
+    const RpGgufTensor *rope_factors;
     const RpGgufTensor *layer_embd, *layer_proj, *layer_norm; /* embeddings of all layers; NULL: they have none */
     const RpGgufTensor *rope_long, *rope_short; /* factors for contexts longer than rope.n_ctx_orig, and for others */
     EmbedWeights        embed;

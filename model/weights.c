@@ -18,6 +18,7 @@ typedef enum Length {
     HEADS_KV,
     HEAD_DIM,
     N_HEADS,
+    N_HEADS_KV,
     FF,
     FF_TWICE,
     QKV_ROWS,
@@ -100,6 +101,9 @@ typedef uint64_t Parts;
 #define FF_BIASES      ((Parts)1 << 42) /* of a dense feed-forward */
 #define DELTA_SPLIT    ((Parts)1 << 43) /* queries, keys and values, and a gate, */
 #define DELTA_JOINED   ((Parts)1 << 44) /* or one of all */
+#define NORM_BIASES    ((Parts)1 << 45) /* norms have biases */
+#define Q_NORM_OWN     ((Parts)1 << 47) /* norms of heads with weights of their own, in files that have them */
+#define MATRIX_GATED   ((Parts)1 << 46) /* a matrix gives gates of attention */
 
 typedef enum Presence {
     REQUIRED,
@@ -121,6 +125,8 @@ typedef struct WeightRow {
 
 static const WeightRow rows[] = {
     {"attn_norm.weight",           FIELD(attn_norm),      {EMBD, ONE, ONE},                  REQUIRED,  ATTENDS | PRE_NORM           },
+    {"attn_norm.bias",             FIELD(attn_norm_bias), {EMBD, ONE, ONE},                  REQUIRED,  ATTENDS | NORM_BIASES        },
+    {"attn_gate.weight",           FIELD(attn_gate),      {EMBD, HEADS, ONE},                REQUIRED,  GQA | MATRIX_GATED           },
     {"attn_q.weight",              FIELD(q),              {EMBD, HEADS, ONE},                REQUIRED,  GQA | QKV_APART | QUERY_ALONE},
     {"attn_q.weight",              FIELD(q),              {EMBD, QUERY_AND_GATE, ONE},       REQUIRED,  GQA | QKV_APART | QUERY_GATED},
     {"attn_k.weight",              FIELD(k),              {EMBD, HEADS_KV, ONE},             REQUIRED,  GQA | QKV_APART              },
@@ -137,6 +143,8 @@ static const WeightRow rows[] = {
     {"attn_k_norm.weight",         FIELD(k_norm),         {HEAD_DIM, ONE, ONE},              REQUIRED,  GQA | Q_NORM_HEAD            },
     {"attn_q_norm.weight",         FIELD(q_norm),         {HEAD_DIM, ONE, ONE},              READ_ONLY, GQA | Q_NORM_IF              },
     {"attn_k_norm.weight",         FIELD(k_norm),         {HEAD_DIM, ONE, ONE},              READ_ONLY, GQA | Q_NORM_IF              },
+    {"attn_q_norm.weight",         FIELD(q_norm),         {HEAD_DIM, N_HEADS, ONE},          READ_ONLY, GQA | Q_NORM_OWN             },
+    {"attn_k_norm.weight",         FIELD(k_norm),         {HEAD_DIM, N_HEADS_KV, ONE},       READ_ONLY, GQA | Q_NORM_OWN             },
     {"attn_q_norm.weight",         FIELD(q_norm),         {HEADS, ONE, ONE},                 REQUIRED,  GQA | Q_NORM_ROW             },
     {"attn_k_norm.weight",         FIELD(k_norm),         {HEADS_KV, ONE, ONE},              REQUIRED,  GQA | Q_NORM_ROW             },
     {"attn_sinks.weight",          FIELD(sinks),          {N_HEADS, ONE, ONE},               REQUIRED,  GQA | SINKS                  },
@@ -177,6 +185,7 @@ static const WeightRow rows[] = {
     {"attn_norm.weight",           FIELD(ffn_norm),       {EMBD, ONE, ONE},                  REQUIRED,  FF_ALONE                     },
     {"ffn_norm",                   FIELD(ffn_norm),       {EMBD, ONE, ONE},                  REQUIRED,  FFN_NORM_BARE                },
     {"ffn_norm.weight",            FIELD(ffn_norm),       {EMBD, ONE, ONE},                  REQUIRED,  FFN_NORM                     },
+    {"ffn_norm.bias",              FIELD(ffn_norm_bias),  {EMBD, ONE, ONE},                  REQUIRED,  FFN_NORM | NORM_BIASES       },
     {"attn_output_norm.weight",    FIELD(attn_sum_norm),  {EMBD, ONE, ONE},                  REQUIRED,  SUM_NORM                     },
     {"attn_output_norm.bias",      FIELD(attn_sum_bias),  {EMBD, ONE, ONE},                  REQUIRED,  SUM_NORM                     },
     {"layer_output_norm.weight",   FIELD(sum_norm),       {EMBD, ONE, ONE},                  REQUIRED,  SUM_NORM                     },
@@ -228,10 +237,12 @@ static Parts attention_parts(const ModelConfig *c, const LayerKind *k) {
     Parts parts = ATTENDS | GQA | (a->output_bias ? OUTPUT_BIAS : NO_OUT_BIAS);
     if (a->qk_norm == QK_NORM_HEAD) parts |= Q_NORM_HEAD;
     if (a->qk_norm == QK_NORM_HEAD_OPTIONAL) parts |= Q_NORM_IF;
+    if (a->qk_norm == QK_NORM_OWN_OPTIONAL) parts |= Q_NORM_OWN;
     if (a->qk_norm == QK_NORM_ROW) parts |= Q_NORM_ROW;
     if (a->sinks) parts |= SINKS;
     if (a->parallel_ssm) parts |= SSM;
-    parts |= a->query_gate ? QUERY_GATED : QUERY_ALONE;
+    parts |= a->attn_gate == ATTN_GATE_OF_QUERY ? QUERY_GATED : QUERY_ALONE;
+    if (a->attn_gate == ATTN_GATE_MATRIX) parts |= MATRIX_GATED;
     return parts;
 }
 
@@ -250,6 +261,7 @@ static Parts parts_of(const ModelConfig *c, const RpGgufFile *file, int layer) {
     parts |= has_joined(file, layer, "attn_kv_b") ? LATENT_JOINED : LATENT_SPLIT;
     parts |= has_joined(file, layer, "ssm_in") ? DELTA_JOINED : DELTA_SPLIT;
     if (a->norm_of_sum) parts |= SUM_NORM;
+    if (a->norm_biases) parts |= NORM_BIASES;
     if (a->ff_biases) parts |= FF_BIASES;
     const bool pre_norm = !a->no_pre_norm && !a->norm_of_sum;
     if (pre_norm && (layer > 0 || !a->first_bare)) parts |= PRE_NORM;
@@ -258,7 +270,7 @@ static Parts parts_of(const ModelConfig *c, const RpGgufFile *file, int layer) {
         parts |= FF_ALONE;
     else if (pre_norm && !a->parallel_ff)
         parts |= a->ffn_norm_is_post ? FFN_NORM_POST : a->ffn_norm_is_bare ? FFN_NORM_BARE : FFN_NORM;
-    if (a->activation != ACTIVATION_RELU_SQR && a->activation != ACTIVATION_GELU_ALONE) parts |= FF_GATED;
+    if (rp_activation_is_gated(a->activation)) parts |= FF_GATED;
     if (a->post_norm) parts |= POST_NORM;
     if (c->n_embd_layer > 0) parts |= LAYER_EMBD;
     if (k.feed_forward == FEED_FORWARD_DENSE) return parts | DENSE | (a->gate_up_joined ? FF_JOINED : FF_APART);
@@ -273,7 +285,7 @@ static Parts parts_of(const ModelConfig *c, const RpGgufFile *file, int layer) {
 }
 
 static int64_t query_rows(const ModelConfig *c, const LayerKind *k) {
-    return (c->arch->query_gate ? 2 : 1) * (int64_t)c->n_head * k->head_dim;
+    return (c->arch->attn_gate == ATTN_GATE_OF_QUERY ? 2 : 1) * (int64_t)c->n_head * k->head_dim;
 }
 
 static int64_t length(const ModelConfig *c, const LayerKind *k, Length which) {
@@ -287,6 +299,7 @@ static int64_t length(const ModelConfig *c, const LayerKind *k, Length which) {
                                            [QKV_ROWS]       = query_rows(c, k) + 2 * rows_kv,
                                            [HEAD_DIM]       = k->head_dim,
                                            [N_HEADS]        = heads,
+                                           [N_HEADS_KV]     = k->n_head_kv,
                                            [FF]             = k->n_ff,
                                            [FF_TWICE]       = 2 * (int64_t)k->n_ff,
                                            [EXPERTS]        = c->experts.n,
@@ -369,6 +382,7 @@ static bool may_be_absent(const ModelConfig *c, const LayerKind *k, int layer, c
     const bool is_value = r->field == FIELD(v);
     if (c->arch->value_norm && is_value) return true;
     if (c->arch->parallel_ssm && r->field == FIELD(ssm_norm)) return true;
+    if (c->arch->parallel_if_bare && (r->field == FIELD(ffn_norm) || r->field == FIELD(ffn_norm_bias))) return true;
     return k->kv_layer != layer && (is_value || r->field == FIELD(k) || r->field == FIELD(k_norm));
 }
 
@@ -413,6 +427,7 @@ RpStatus rp_model_find_weights(RpModel *m) {
     if (n_vocab > INT32_MAX / 2)
         return rp_fail(RP_E_FORMAT, "%s: a vocabulary of %lld", rp_gguf_path(m->file), (long long)n_vocab);
     if (!c->arch->norm_of_sum) RP_TRY(find(m, output_norm_name(c), c->n_embd, 1, false, &m->output_norm));
+    if (c->arch->norm_biases) RP_TRY(find(m, "output_norm.bias", c->n_embd, 1, false, &m->output_norm_bias));
     RP_TRY(find(m, "output.weight", c->n_embd, n_vocab, true, &m->output));
     if (m->output == NULL) m->output = m->token_embd;
     RP_TRY(find_rope_factors(m));
@@ -459,5 +474,6 @@ RpStatus rp_model_list_weights(const ModelConfig *c, int64_t n_vocab, bool tied,
         }
     if (n_layer > c->n_layer) RP_TRY(rp_model_list_mtp_weights(c, visit, user));
     RP_TRY(visit3(visit, user, output_norm_name(c), c->n_embd, 1, 1));
+    if (c->arch->norm_biases) RP_TRY(visit3(visit, user, "output_norm.bias", c->n_embd, 1, 1));
     return tied ? RP_OK : visit3(visit, user, "output.weight", c->n_embd, n_vocab, 1);
 }

@@ -7,23 +7,9 @@
  * is a mask, which is added to the scores. */
 #include "model/arch.h"
 
-static TensorNode *layer_norm(Builder *b, TensorNode *x, const RpGgufTensor *w, const RpGgufTensor *bias,
-                              const char *what) {
-    const RpOpParams p = {.layer_norm = {.eps = b->m->config.norm_eps}};
-    TensorNode      *y = rp_graph_op(b->g, RP_OP_LAYER_NORM, &p,
-                                     (TensorNode *const[]){x, rp_arch_optional(b, w), rp_arch_optional(b, bias)}, 3);
-    return rp_arch_name_node(b, y, what);
-}
-
-TensorNode *rp_arch_norm(Builder *b, TensorNode *x, const RpGgufTensor *w, const char *what) {
-    if (b->m->config.arch->layer_norm) return layer_norm(b, x, w, NULL, what);
-    TensorNode *y = rp_rms_norm(b->g, x, rp_arch_optional(b, w), b->m->config.norm_eps);
-    return rp_arch_name_node(b, y, what);
-}
-
 TensorNode *rp_arch_norm_of_sum(Builder *b, TensorNode *x, TensorNode *f, const RpGgufTensor *w,
                                 const RpGgufTensor *bias, const char *what) {
-    return layer_norm(b, rp_add(b->g, f, x), w, bias, what);
+    return rp_arch_normed(b, rp_add(b->g, f, x), (ArchNorm){.w = w, .bias = bias}, what);
 }
 
 TensorNode *rp_arch_encoder_embd(Builder *b, TensorNode *x) {
@@ -33,7 +19,8 @@ TensorNode *rp_arch_encoder_embd(Builder *b, TensorNode *x) {
         x                 = rp_add(b->g, x, rp_get_rows(b->g, rp_arch_weight(b, e->types), types));
     }
     if (e->positions != NULL) x = rp_add(b->g, x, rp_get_rows(b->g, rp_arch_weight(b, e->positions), b->pos));
-    return e->norm != NULL ? layer_norm(b, x, e->norm, e->norm_bias, "embedding_norm") : x;
+    if (e->norm == NULL && !b->m->config.arch->embd_unit) return x;
+    return rp_arch_normed(b, x, (ArchNorm){.w = e->norm, .bias = e->norm_bias}, "embedding_norm");
 }
 
 void rp_arch_encoder_inputs(Builder *b) {

@@ -17,13 +17,20 @@
     X("mamba",            "Mamba",           "the selective scan of Mamba-1") \
     X("mamba2",           "Mamba2",          "a graph without attention") \
     X("rwkv7",            "RWKV7",           "the recurrence of RWKV") \
-    X("apertus",          "Apertus",         "the activation xIELU") \
-    X("phimoe",           "PhiMoE",          "norms with biases") \
-    X("",                 "Phimoe",          "norms with biases") \
+    X("",                 "Apertus",         "numbers of xIELU, which are tensors in directories; a GGUF file of it runs") \
+    X("phimoe",           "PhiMoE",          "a bias of the output matrix, and its own choice of experts") \
+    X("",                 "Phimoe",          "a bias of the output matrix, and its own choice of experts") \
+    X("phi2",             "PhiForCausalLM",  "a bias of the output matrix") \
+    X("gptneox",          "GPTNeoX",         "a feed-forward beside attention that has a norm of its own") \
+    X("jamba",            "Jamba",           "the selective scan of Mamba-1") \
+    X("deci",             "DeciLM",          "layers that differ in heads, or have none") \
+    X("laguna",           "Laguna",          "gates of attention by softplus, and heads that differ by layer") \
+    X("spark2_5",         "",                "a gate for each head") \
+    X("maple",            "Maple",           "gates of experts that are clamped") \
+    X("granite_swa",      "",                "RoPE in the layers that the file lists") \
     X("hy_v3",            "HYV3",            "dense layers that only their tensors tell") \
     X("mimo2",            "MiMoV2",          "heads of values shorter than those of keys") \
     X("step35",           "Step3p5",         "a gate for each head, and other heads in layers with a window") \
-    X("afmoe",            "Afmoe",           "a gate of attention with a matrix of its own") \
     X("cohere2moe",       "Cohere2Moe",      "experts and attention that read one norm") \
     X("eagle3",           "LlamaForCausalLMEagle3", "the hidden states of several layers of another model") \
     X("dflash",           "DFlash",          "the hidden states of several layers of another model") \

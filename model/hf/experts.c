@@ -138,3 +138,33 @@ RpStatus rp_hf_ling_keys(HfModel *m) {
     rp_hf_put_bool(m, "expert_weights_norm", n_used > 1);
     return rp_hf_grouped_choice(m);
 }
+
+/* Trinity. Layers without a window have no RoPE. */
+RpStatus rp_hf_afmoe_keys(HfModel *m) {
+    bool scaled, norm;
+    RP_TRY(expert_counts(m));
+    RP_TRY(rp_hf_copy_count(m, "moe_intermediate_size", "expert_feed_forward_length"));
+    RP_TRY(rp_hf_copy_count(m, "num_shared_experts", "expert_shared_count"));
+    RP_TRY(rp_hf_copy_count(m, "num_dense_layers", "leading_dense_block_count"));
+    RP_TRY(rp_hf_copy_number(m, "route_scale", 1.0, "expert_weights_scale"));
+    RP_TRY(rp_hf_only_text(m, "score_func", "sigmoid"));
+    RP_TRY(rp_hf_only_number(m, "n_group", 1.0));
+    if (rp_hf_value(m, "layer_types") == NULL) RP_TRY(rp_hf_only_number(m, "global_attn_every_n_layers", 4.0));
+    RP_TRY(rp_hf_flag(m, m->text, "mup_enabled", false, &scaled));
+    if (!scaled) return rp_hf_refuse(m, "mup_enabled", "embeddings that are not scaled");
+    RP_TRY(rp_hf_flag(m, m->text, "route_norm", true, &norm));
+    rp_hf_put_bool(m, "expert_weights_norm", norm);
+    return RP_OK;
+}
+
+/* All layers have experts. */
+RpStatus rp_hf_mellum_keys(HfModel *m) {
+    const JsonNode *kinds;
+    RP_TRY(rp_hf_layer_texts(m, "mlp_layer_types", &kinds));
+    for (const JsonNode *x = rp_json_first(&m->config, kinds); x != NULL; x = rp_json_next(&m->config, kinds, x))
+        if (!rp_json_is(&m->config, x, "sparse"))
+            return rp_hf_refuse(m, "mlp_layer_types", "a model with dense layers between those with experts");
+    RP_TRY(rp_hf_copy_count(m, "moe_intermediate_size", "expert_feed_forward_length"));
+    RP_TRY(expert_counts(m));
+    return norm_of_weights(m, true);
+}

@@ -3,7 +3,8 @@
  *
  *     directory.c      files of the directory          safetensors.c  the header of a file of weights
  *     config.c         config.json -> <arch>.* keys    rope.c         RoPE scaling of all its spellings
- *     families.c       keys and names of each family   values.c       values of config.json
+ *     families.c       a row for each family           values.c       values of config.json
+ *     family_names.c   names of tensors of families
  *     find.c           the family of a directory       modules.c      modules.json: pooling, Dense
  *     keys.c           keys of newer families          cut.c          weights that are made of a part of a tensor
  *     experts.c        keys of families with experts
@@ -175,6 +176,16 @@ RP_NODISCARD RpStatus rp_hf_config(HfModel *m);
 extern const HfFamily rp_hf_families[];
 RP_NODISCARD RpStatus rp_hf_find_family(HfModel *m);
 
+/* Names and parts of families (family_names.c), up to a row of NULL. */
+extern const HfName rp_hf_gemma_names[], rp_hf_olmo2_names[], rp_hf_seed_oss_names[], rp_hf_hunyuan_names[],
+    rp_hf_hunyuan_moe_names[], rp_hf_ling_names[], rp_hf_phi3_names[], rp_hf_glm4_names[], rp_hf_ernie_moe_names[],
+    rp_hf_deepseek_names[], rp_hf_gpt_oss_names[], rp_hf_delta_names[], rp_hf_lfm2_names[],
+    rp_hf_granite_hybrid_names[], rp_hf_nemotron_h_names[], rp_hf_falcon_h1_names[], rp_hf_gemma4_names[],
+    rp_hf_glm4moe_names[], rp_hf_afmoe_names[], rp_hf_starcoder2_names[];
+extern const HfPart rp_hf_granite_moe_parts[], rp_hf_deepseek_parts[], rp_hf_gpt_oss_parts[], rp_hf_qwen3next_parts[],
+    rp_hf_qwen35_parts[], rp_hf_lfm2_parts[], rp_hf_falcon_h1_parts[], rp_hf_qwen3_vl_moe_parts[],
+    rp_hf_mistral4_parts[], rp_hf_gemma4_parts[], rp_hf_nemotron_h_parts[], rp_hf_afmoe_parts[];
+
 /* Keys of one family each, beyond those that all have (HfFamily.keys). */
 RP_NODISCARD RpStatus rp_hf_minimax_m2_keys(HfModel *m);
 RP_NODISCARD RpStatus rp_hf_ernie_moe_keys(HfModel *m);
@@ -193,6 +204,11 @@ RP_NODISCARD RpStatus rp_hf_glm4_moe_keys(HfModel *m);
 RP_NODISCARD RpStatus rp_hf_qwen3_vl_moe_keys(HfModel *m);
 RP_NODISCARD RpStatus rp_hf_dots1_keys(HfModel *m);
 RP_NODISCARD RpStatus rp_hf_cohere2_keys(HfModel *m);
+RP_NODISCARD RpStatus rp_hf_cohere_keys(HfModel *m);
+RP_NODISCARD RpStatus rp_hf_afmoe_keys(HfModel *m);
+RP_NODISCARD RpStatus rp_hf_mellum_keys(HfModel *m);
+RP_NODISCARD RpStatus rp_hf_layer_norm_keys(HfModel *m);
+RP_NODISCARD RpStatus rp_hf_stablelm_keys(HfModel *m);
 RP_NODISCARD RpStatus rp_hf_hunyuan_keys(HfModel *m);
 RP_NODISCARD RpStatus rp_hf_hunyuan_moe_keys(HfModel *m);
 RP_NODISCARD RpStatus rp_hf_ling_keys(HfModel *m);

@@ -230,9 +230,25 @@ RpStatus rp_hf_delta_keys(HfModel *m) {
     return strcmp(m->family->arch, "qwen3next") == 0 ? RP_OK : rope_sections(m, (const int32_t[]){11, 11, 10, 0});
 }
 
+/* Of families with LayerNorm. */
+RpStatus rp_hf_layer_norm_keys(HfModel *m) {
+    return rp_hf_copy_number(m, m->family->eps_key, 1e-5, "attention.layer_norm_epsilon");
+}
+
 RpStatus rp_hf_cohere2_keys(HfModel *m) {
-    RP_TRY(rp_hf_copy_number(m, "layer_norm_eps", 1e-5, "attention.layer_norm_epsilon"));
+    RP_TRY(rp_hf_layer_norm_keys(m));
     return rp_hf_copy_number(m, "logit_scale", 0.0625, "logit_scale");
+}
+
+RpStatus rp_hf_cohere_keys(HfModel *m) {
+    RP_TRY(rp_hf_never(m, "use_qk_norm", "norms of queries and keys"));
+    return rp_hf_cohere2_keys(m);
+}
+
+RpStatus rp_hf_stablelm_keys(HfModel *m) {
+    RP_TRY(rp_hf_never(m, "qk_layernorm", "norms of queries and keys"));
+    RP_TRY(rp_hf_never(m, "use_parallel_residual", "a feed-forward beside attention"));
+    return rp_hf_layer_norm_keys(m);
 }
 
 RpStatus rp_hf_hunyuan_keys(HfModel *m) { return rp_hf_never(m, "use_cla", "keys and values of another layer"); }

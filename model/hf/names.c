@@ -7,6 +7,7 @@
 static const HfName outside[] = {
     {"model.embed_tokens.weight",               "token_embd.weight"           },
     {"model.norm.weight",                       "output_norm.weight"          },
+    {"model.norm.bias",                         "output_norm.bias"            },
     {"model.word_embeddings.weight",            "token_embd.weight"           }, /* of Ling */
     {"lm_head.weight",                          "output.weight"               },
     {"model.embedding_norm.weight",             "token_embd_norm.weight"      },

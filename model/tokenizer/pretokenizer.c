@@ -105,6 +105,12 @@ struct Pretokenizer {
     "[\\x{4e00}-\\x{9fa5}\\x{800}-\\x{4e00}\\x{ac00}-\\x{d7ff}]+"
 #define DEEPSEEK3_CJK                                                                                         \
     "[\\x{4e00}-\\x{9fa5}\\x{3040}-\\x{309f}\\x{30a0}-\\x{30ff}]+"
+/* Groups of three digits from the right: 1234567 is 1, 234, 567. */
+#define DIGITS_BY_THREE "\\p{N}{1,3}(?=(?:\\p{N}{3})*(?!\\p{N}))"
+#define AFMOE_SCRIPTS                                                                                         \
+    "[\\x{4e00}-\\x{9fff}\\x{3400}-\\x{4dbf}\\x{8c48}-\\x{faff}\\x{3040}-\\x{309f}\\x{30a0}-\\x{30ff}" \
+    "\\x{ff65}-\\x{ff9f}\\x{2f00}-\\x{2fdf}\\x{e40}-\\x{e7f}\\x{e80}-\\x{eff}\\x{1780}-\\x{17ff}\\x{1000}-\\x{109f}" \
+    "\\x{aa60}-\\x{aa7f}\\x{a9e0}-\\x{a9ff}\\x{ac00}-\\x{d7af}\\x{1100}-\\x{11ff}]+"
 #define DEEPSEEK3_WORDS                                                                                       \
     "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+|" \
     " ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+"
@@ -160,6 +166,7 @@ static const struct {
     {{"deepseek-llm"}, {"[\r\n]", DEEPSEEK_LETTERS, DEEPSEEK_MARKS, "\\s+$", DEEPSEEK_CJK, "\\p{N}+"}, false, false},
     {{"deepseek-coder"}, {"[\r\n]", "\\s?\\p{L}+", "\\s?\\p{P}+", DEEPSEEK_CJK, "\\p{N}"}, false, false},
     {{"deepseek-v3", "hunyuan-dense", "joyai-llm", "hy_v4"}, {"\\p{N}{1,3}", DEEPSEEK3_CJK, DEEPSEEK3_WORDS}, false, false},
+    {{"afmoe"}, {DIGITS_BY_THREE, AFMOE_SCRIPTS, DEEPSEEK3_WORDS}, false, false},
     {{"spark2_5"}, {"\\p{N}{1,3}", DEEPSEEK3_CJK, SPARK_WORDS, "\\p{N}"}, false, false},
     {{"poro-chat", "bloom", "gpt3-finnish"}, {BLOOM}, false, false},
     {{"viking"}, {BLOOM, "\\p{N}"}, false, false},

@@ -25,9 +25,9 @@ static bool is_used(const RpModel *m, const RpGgufTensor *t) {
     memcpy(outside, &m->embed, sizeof outside);
     for (size_t i = 0; i < sizeof outside / sizeof outside[0]; i++)
         if (outside[i] == t) return true;
-    if (t == m->token_embd || t == m->output_norm || t == m->output || t == m->rope_factors || t == m->rope_long ||
-        t == m->rope_short || t == m->layer_embd || t == m->layer_proj || t == m->layer_norm || t == m->mtp.pre ||
-        t == m->mtp.post)
+    if (t == m->token_embd || t == m->output_norm || t == m->output_norm_bias || t == m->output ||
+        t == m->rope_factors || t == m->rope_long || t == m->rope_short || t == m->layer_embd || t == m->layer_proj ||
+        t == m->layer_norm || t == m->mtp.pre || t == m->mtp.post)
         return true;
     for (int layer = 0; layer < m->config.n_layer; layer++) {
         const RpGgufTensor *fields[FIELDS];

@@ -54,8 +54,9 @@ EXCEPTIONS = [
      "read beside rope.scaling.type ntk, as in tiny/llama-ntk; llama.cpp uses it for Hunyuan only"),
     ("key", "ARCH.rope.dimension_sections", "hunyuan-dense", "the same; these are files of HunyuanVL"),
     ("key", "ARCH.rope.scaling.finetuned", "all but granite granitehybrid", "llama.cpp prints it"),
-    ("key", "ARCH.vocab_size", "bert cohere2 ernie4_5 eurobert exaone4 falcon-h1 gemma gemma-embedding gemma2 gemma3"
-     " gemma4-assistant glm4 granite hunyuan-dense lfm2 modern-bert nemotron_h nomic-bert olmo2 phi3 qwen2 qwen2vl qwen3 qwen35"
+    ("key", "ARCH.vocab_size", "apertus arcee bert cohere2 command-r ernie4_5 eurobert exaone exaone4 falcon-h1 gemma gemma-embedding gemma2 gemma3"
+     " gemma4-assistant glm4 gpt2 granite hunyuan-dense internlm2 lfm2 maincoder modern-bert muse-glimmer nemotron nemotron_h"
+     " nomic-bert olmo2 phi3 qwen2 qwen2vl qwen3 qwen35 stablelm starcoder starcoder2"
      " qwen3vl seed_oss smollm3",
      "the rows of token_embd.weight say it; families with experts read it to know GLM-4.7 Flash"),
     ("key", "general.file_type", "all", "llama.cpp prints it"),
@@ -66,7 +67,7 @@ EXCEPTIONS = [
     ("key", "tokenizer.ggml.token_type_count", "all", "the rows of token_types.weight say it"),
     ("tensor", "blk.N.attn_q.weight blk.N.attn_k.weight blk.N.attn_v.weight", "nomic-bert phi3",
      "read where there is no attn_qkv.weight, which the tiny models have"),
-    ("tensor", "blk.N.attn_qkv.bias", "all but nomic-bert phi3 qwen35", "read beside attn_qkv.weight"),
+    ("tensor", "blk.N.attn_qkv.bias", "all but gpt2 nomic-bert phi3 qwen35 starcoder", "read beside attn_qkv.weight"),
     ("tensor", "blk.N.exp_probs_b.bias", "ernie4_5 lfm2 nemotron_h", OF_EXPERTS),
     ("tensor", "blk.N.ffn_gate_inp.weight blk.N.ffn_up_exps.weight blk.N.ffn_down_exps.weight",
      "ernie4_5 granite lfm2 nemotron_h", OF_EXPERTS),
@@ -88,6 +89,7 @@ EXCEPTIONS = [
      "read beside nextn.eh_proj.weight"),
     ("tensor", "blk.N.nextn.enorm.weight blk.N.nextn.hnorm.weight blk.N.nextn.shared_head_norm.weight", "exaone4",
      "read beside nextn.eh_proj.weight"),
+    ("tensor", "blk.N.attn_q_norm.bias blk.N.attn_k_norm.bias", "apertus", "llama.cpp loads them and does not add them"),
     ("tensor", "output.bias", "qwen2 qwen2vl", "refused by name; the Qwen models have none"),
 ]
 

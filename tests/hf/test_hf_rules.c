@@ -65,6 +65,14 @@ Test(hf_rules, what_families_do_not_compute) {
     unsupported("hf/gemma3", "\"use_bidirectional_attention\": false", "\"use_bidirectional_attention\": true",
                 "use_bidirectional_attention: attention to later tokens is not supported");
     bad("hf/gemma3", "\"query_pre_attn_scalar\": 12", "\"query_pre_attn_scalar\": 0", "query_pre_attn_scalar is 0");
+    unsupported("hf/afmoe", "\"mup_enabled\": true", "\"mup_enabled\": false",
+                "mup_enabled: embeddings that are not scaled is not supported");
+    unsupported("hf/cohere", "\"use_qk_norm\": false", "\"use_qk_norm\": true",
+                "use_qk_norm: norms of queries and keys is not supported");
+    unsupported("hf/stablelm", "\"use_parallel_residual\": false", "\"use_parallel_residual\": true",
+                "use_parallel_residual: a feed-forward beside attention is not supported");
+    unsupported("hf/mellum", "\"mlp_layer_types\": [\n    \"sparse\"", "\"mlp_layer_types\": [\n    \"dense\"",
+                "mlp_layer_types: a model with dense layers between those with experts is not supported");
     unsupported("hf/glm4moe", "\"n_group\": 1", "\"n_group\": 2",
                 "n_group: a choice by groups of experts is not supported");
 }

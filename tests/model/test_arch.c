@@ -256,6 +256,17 @@ Test(arch, options_of_a_graph_that_are_out_of_range_are_refused) {
     rp_model_free(m), free(data);
 }
 
+Test(arch, a_context_beyond_the_embeddings_of_positions_is_refused) {
+    char         *data;
+    RpModel      *m = open_tiny("gpt2-f32", &data);
+    ComputeGraph *g;
+    OK(rp_model_graph(m, &(RpModelGraphOptions){.n_tok = 1, .n_ctx = 128}, &g));
+    rp_graph_free(g);
+    REFUSED(rp_model_graph(m, &(RpModelGraphOptions){.n_tok = 1, .n_ctx = 129}, &g), RP_E_ARG,
+            "a context of 129: must be at most 128, the positions that the model has embeddings of");
+    rp_model_free(m), free(data);
+}
+
 /* Tensors of a file that opens, changed in memory. */
 Test(arch, weights_of_integers_and_endless_vocabularies_are_refused) {
     char         *data;

@@ -173,6 +173,27 @@ Test(config, cohere2_needs_the_factor_of_its_logits) {
             RP_E_FORMAT, "m.gguf: cohere2.attention.sliding_window is missing or 0");
 }
 
+/* alpha_p, alpha_n, beta and eps of xIELU: one number, or one for each of the 4 layers. */
+Test(config, apertus_needs_the_numbers_of_its_activation) {
+    ModelConfig c;
+    OK(read_with("apertus",
+                 KEYS(REAL("/xielu.alpha_p", 0.5f), REAL("/xielu.alpha_n", 0.5f), REAL("/xielu.beta", 0.5f),
+                      REAL("/xielu.eps", -1e-6f)),
+                 &c));
+    REFUSED(read_with("apertus",
+                      KEYS(REAL("/xielu.alpha_p", 0.5f), REAL("/xielu.alpha_n", 0.5f), REAL("/xielu.beta", 0.5f)), &c),
+            RP_E_FORMAT, "m.gguf: xielu.eps is missing");
+    REFUSED(read_with("apertus",
+                      KEYS(REAL("/xielu.alpha_p", 0.5f), REAL("/xielu.alpha_n", 0.5f), REAL("/xielu.beta", 0.5f),
+                           REAL("/xielu.eps", 0.0f)),
+                      &c),
+            RP_E_FORMAT, "m.gguf: xielu.eps is 0 for layer 0, must be below 0");
+    REFUSED(read_with("apertus", KEYS(REAL("/xielu.alpha_p", NAN)), &c), RP_E_FORMAT,
+            "m.gguf: xielu.alpha_p is nan for layer 0, must be finite");
+    REFUSED(read_with("apertus", KEYS(COUNTS("/xielu.alpha_p", 1, 2)), &c), RP_E_FORMAT,
+            "m.gguf: xielu.alpha_p must be a float, or an array of 4, one for each layer");
+}
+
 Test(config, hunyuan_stretches_the_base_of_rope) {
     ModelConfig c;
     OK(read_with("hunyuan-dense", KEYS(REAL("rope.scaling.alpha", 0.0f)), &c));

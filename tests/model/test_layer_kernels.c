@@ -32,28 +32,37 @@ Test(layer_kernels, each_kind_of_layer_has_its_number) {
         const char *name;
         int         kernels[8]; /* of each layer */
     } cases[] = {
-        {"llama-f32",         {5, 5}            },
-        {"gemma2-f32",        {5, 5, 5}         },
-        {"qwen3moe-f32",      {6, 6}            },
-        {"gemma4-f32",        {7, 7, 7, 7, 7, 7}}, /* with embeddings of layers; the last two read caches of others */
-        {"gemma4-moe-f32",    {8, 8, 8}         }, /* dense and experts */
-        {"qwen35-f32",        {7, 6}            }, /* delta net, attention with gates */
-        {"qwen3next-f32",     {8, 7}            },
-        {"lfm2-f32",          {5, 5, 5}         },
-        {"falcon-h1-f32",     {9, 9}            }, /* attention beside a scan */
-        {"granitehybrid-f32", {6, 5, 6}         },
-        {"deepseek2-f32",     {8, 11}           }, /* queries of low rank; then experts, and shared ones of another size */
-        {"qwen2moe-f32",      {9, 9}            }, /* a shared expert of another size, with a gate */
-        {"ernie4_5-moe-f32",  {5, 8, 8}         }, /* without a gate */
-        {"ministral-f32",     {6, 6}            }, /* temperature of queries */
-        {"nemotron_h-f32",    {4, 2, 3, 4, 2}   }, /* scan, dense, attention */
-        {"qwen3vlmoe-f32",    {6, 6}            },
-        {"mistral4-f32",      {9, 9}            }, /* low rank, experts, a shared one of the same size */
-        {"seed_oss-f32",      {5, 5}            },
-        {"exaone4-f32",       {5, 5}            },
-        {"hunyuan-dense-f32", {11, 11}          }, /* norms of queries and keys behind RoPE */
-        {"cohere2-f32",       {6, 6, 6, 6, 6}   }, /* LayerNorm, read by attention and feed-forward */
-        {"dots1-f32",         {5, 6, 6}         }, /* a shared expert of the same size */
+        {"llama-f32",         {5, 5}             },
+        {"gemma2-f32",        {5, 5, 5}          },
+        {"qwen3moe-f32",      {6, 6}             },
+        {"gemma4-f32",        {7, 7, 7, 7, 7, 7} }, /* with embeddings of layers; the last two read caches of others */
+        {"gemma4-moe-f32",    {8, 8, 8}          }, /* dense and experts */
+        {"qwen35-f32",        {7, 6}             }, /* delta net, attention with gates */
+        {"qwen3next-f32",     {8, 7}             },
+        {"lfm2-f32",          {5, 5, 5}          },
+        {"falcon-h1-f32",     {9, 9}             }, /* attention beside a scan */
+        {"granitehybrid-f32", {6, 5, 6}          },
+        {"deepseek2-f32",     {8, 11}            }, /* queries of low rank; then experts, and shared ones of another size */
+        {"qwen2moe-f32",      {9, 9}             }, /* a shared expert of another size, with a gate */
+        {"ernie4_5-moe-f32",  {5, 8, 8}          }, /* without a gate */
+        {"ministral-f32",     {6, 6}             }, /* temperature of queries */
+        {"nemotron_h-f32",    {4, 2, 3, 4, 2}    }, /* scan, dense, attention */
+        {"qwen3vlmoe-f32",    {6, 6}             },
+        {"mistral4-f32",      {9, 9}             }, /* low rank, experts, a shared one of the same size */
+        {"seed_oss-f32",      {5, 5}             },
+        {"exaone4-f32",       {5, 5}             },
+        {"hunyuan-dense-f32", {11, 11}           }, /* norms of queries and keys behind RoPE */
+        {"cohere2-f32",       {6, 6, 6, 6, 6}    }, /* LayerNorm, read by attention and feed-forward */
+        {"dots1-f32",         {5, 6, 6}          }, /* a shared expert of the same size */
+        {"afmoe-f32",         {7, 11, 11, 16, 11}}, /* a gate of attention; a shared expert before a norm; no RoPE in 3 */
+        {"muse-glimmer-f32",  {7, 7, 7, 12}      }, /* a gate of attention; no RoPE in 3 */
+        {"starcoder2-f32",    {7, 7}             }, /* LayerNorm */
+        {"gpt2-f32",          {7, 7}             },
+        {"command-r-f32",     {6, 6}             },
+        {"stablelm-parallel", {17, 17}           }, /* norms with weights for each head */
+        {"apertus-f32",       {6, 6}             }, /* xIELU */
+        {"mellum-f32",        {6, 6, 6, 6}       },
+        {"deepseek-f32",      {5, 6}             }, /* a shared expert of the same size */
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         RpModel  *m = golden_open_tiny(cases[i].name);

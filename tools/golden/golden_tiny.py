@@ -26,6 +26,13 @@ GRANITE = {"embedding_scale": ("float32", 3.0), "residual_scale": ("float32", 0.
            "attention.scale": ("float32", 0.2)}
 
 
+# Families by what their layers have.
+NORM_BIASES = ("starcoder2", "nemotron", "stablelm", "gpt2", "starcoder")
+LAYER_NORM = (*NORM_BIASES, "cohere2", "command-r")
+UNGATED = ("starcoder2", "nemotron", "gpt2", "starcoder", "arcee", "apertus")
+POSITIONS = ("gpt2", "starcoder")
+
+
 def weight_types():
     """ggml's numbers of the types in RP_DTYPES (include/reprise/tensor.h) that weights may have, without f32."""
     header = (pathlib.Path(__file__).resolve().parents[2] / "include/reprise/tensor.h").read_text()
@@ -65,14 +72,16 @@ class Tiny:
     predict further tokens. Layers whose element of `heads_kv` is 0 are recurrent: they have short convolutions with `taps` taps
     (lfm2), or selective scans of `ssm`. `latent` is the width of the experts. With `joined_experts` gate and up of all experts
     are one tensor; with `ff_bias` the dense feed-forward has biases. There are `shared_counted` shared experts of `ff_shared`
-    each. With `scales` matrices of layers have a number by which products are multiplied, and one for activations; those of
+    each. `context` is the length of training; with
+    `parallel` attention and feed-forward read one norm. With `scales` matrices of layers have a number by which products are multiplied, and one for activations; those of
     experts have one number for each expert."""
 
     def __init__(self, name, arch, types, *, seed, embd=64, layers=2, heads=4, heads_kv=2, dim=16, ff=64, vocab=64, tied=False,
                  bias=False, qk_norm=False, keys=None, rope_factors=False, post_norm=False, experts=0, used=0, ff_expert=0,
                  ff_shared=0, dense=0, mla=None, choice_bias=False, expert_types=None,
                  keys_theirs=None, nextn=0, rope_long=False, layer_embd=0, delta=None, joined=False, taps=0, ssm=None,
-                 latent=0, scales=False, joined_experts=False, ff_bias=False, shared_counted=1):
+                 latent=0, scales=False, joined_experts=False, ff_bias=False, shared_counted=1,
+                 context=512, parallel=False):
         self.__dict__.update(locals())
 
     def next_type(self, n):
@@ -109,7 +118,7 @@ class Tiny:
 
     def metadata(self):
         w = self.writer
-        w.add_context_length(512)
+        w.add_context_length(self.context)
         w.add_embedding_length(self.embd)
         w.add_block_count(self.layers)
         w.add_feed_forward_length(self.ff)
@@ -139,7 +148,7 @@ class Tiny:
                 w.add_expert_feed_forward_length(self.ff_expert)
             if self.dense:
                 w.add_leading_dense_block_count(self.dense)
-            if self.ff_shared and self.arch in ("deepseek2", "mistral4", "glm4moe", "dots1"):
+            if self.ff_shared and self.arch in ("deepseek", "deepseek2", "mistral4", "glm4moe", "dots1", "afmoe"):
                 w.add_expert_shared_count(self.ff_shared // self.ff_expert)
             elif self.ff_shared:
                 w.add_expert_shared_feed_forward_length(self.ff_shared)
@@ -157,11 +166,11 @@ class Tiny:
             w.add_ssm_inner_size(self.ssm["inner"])
         if self.latent:
             w.add_uint32(f"{self.arch}.moe_latent_size", self.latent)
-        if self.arch.startswith("nemotron_h") or self.arch == "cohere2":
+        if self.arch.startswith("nemotron_h") or self.arch in LAYER_NORM:
             w.add_layer_norm_eps(1e-5)
         w.add_layer_norm_rms_eps(1e-5)
         for key, (kind, value) in ((self.keys_theirs if self.theirs and self.keys_theirs else self.keys) or {}).items():
-            getattr(w, f"add_{kind}")(f"{self.arch}.{key}", value)
+            getattr(w, f"add_{kind}")(key if key.startswith("xielu.") else f"{self.arch}.{key}", value)
 
     def delta_metadata(self):
         w, d = self.writer, self.delta
@@ -231,11 +240,18 @@ class Tiny:
                 self.vector(p + f"attn_{name}.bias", rows, 0.0)
         if self.qk_norm:
             whole = self.arch in ("olmoe", "olmo2", "minimax-m2")
-            self.vector(p + "attn_q_norm.weight", q if whole else self.dim, 1.0)
-            self.vector(p + "attn_k_norm.weight", kv if whole else self.dim, 1.0)
+            for name, rows in (("q", q), ("k", kv)):
+                if self.arch in ("command-r", "stablelm"):  # weights for each head
+                    weight = 1.0 + 0.2 * self.rng.standard_normal((rows // self.dim, self.dim))
+                    self.writer.add_tensor(p + f"attn_{name}_norm.weight", weight.astype(np.float32))
+                else:
+                    self.vector(p + f"attn_{name}_norm.weight", rows if whole else self.dim, 1.0)
         if self.arch == "gpt-oss":
             self.vector(p + "attn_sinks.weight", self.heads, 0.5, 1.0)
+        if self.arch == "gpt-oss" or (self.arch in NORM_BIASES and self.bias and self.arch != "stablelm"):
             self.vector(p + "attn_output.bias", self.embd, 0.0)
+        if self.arch in ("afmoe", "muse-glimmer"):
+            self.matrix(p + "attn_gate.weight", self.embd, q)
         self.matrix(p + "attn_output.weight", q, self.embd)
 
     def delta_net(self, p):
@@ -342,6 +358,10 @@ class Tiny:
         p = f"blk.{i}."
         if self.arch not in ("olmo2", "exaone4"):
             self.vector(p + "attn_norm.weight", self.embd, 1.0)
+        if self.arch in NORM_BIASES:
+            self.vector(p + "attn_norm.bias", self.embd, 0.0)
+            if not self.parallel:
+                self.vector(p + "ffn_norm.bias", self.embd, 0.0)
         if self.mla:
             self.latent_attention(p)
         elif self.is_delta_net(i):
@@ -352,7 +372,7 @@ class Tiny:
             self.plain_attention(p, i)
         if self.arch == "falcon-h1":
             self.selective_scan(p)
-        if self.arch not in ("olmo2", "exaone4", "cohere2"):
+        if self.arch not in ("olmo2", "exaone4", "cohere2", "command-r") and not self.parallel:
             is_post = self.arch in ("gpt-oss", "glm4moe", "seed_oss") or self.delta
             name = "post_attention_norm.weight" if is_post else "ffn_norm" if self.arch == "falcon-h1" else "ffn_norm.weight"
             self.vector(p + name, self.embd, 1.0)
@@ -362,11 +382,14 @@ class Tiny:
             self.matrix(p + "ffn_up.weight", self.embd, 2 * self.ff)
             self.matrix(p + "ffn_down.weight", self.ff, self.embd)
         else:
-            self.matrix(p + "ffn_gate.weight", self.embd, self.ff)
+            gated = self.arch not in UNGATED
+            if gated:
+                self.matrix(p + "ffn_gate.weight", self.embd, self.ff)
             self.matrix(p + "ffn_up.weight", self.embd, self.ff)
             self.matrix(p + "ffn_down.weight", self.ff, self.embd)
             if self.ff_bias:
-                self.vector(p + "ffn_gate.bias", self.ff, 0.0)
+                if gated:
+                    self.vector(p + "ffn_gate.bias", self.ff, 0.0)
                 self.vector(p + "ffn_up.bias", self.ff, 0.0)
                 self.vector(p + "ffn_down.bias", self.embd, 0.0)
         if self.post_norm:
@@ -392,8 +415,12 @@ class Tiny:
             self.matrix("per_layer_token_embd.weight", self.layer_embd * self.layers, self.vocab, scale=8.0)
             self.matrix("per_layer_model_proj.weight", self.embd, self.layer_embd * self.layers)
             self.vector("per_layer_proj_norm.weight", self.layer_embd, 1.0)
+        if self.arch in POSITIONS:
+            self.matrix("position_embd.weight", self.embd, self.context, scale=2.0, qtype=Q.F32)
         for i in range(self.layers):
             self.layer(i)
+        if self.arch in NORM_BIASES:
+            self.vector("output_norm.bias", self.embd, 0.0)
         self.vector("token_embd_norm.weight" if self.taps else "output_norm.weight", self.embd, 1.0)
         if not self.tied:
             self.matrix("output.weight", self.embd, self.vocab, scale=2.0)
@@ -558,6 +585,9 @@ def models():
     # attention and feed-forward read one norm
     cohere = {"attention.sliding_window": ("uint32", 8), "logit_scale": ("float32", 0.25), "rope.scaling.type": ("string", "none")}
     yield Tiny("cohere2-f32", "cohere2", [Q.F32], seed=560, tied=True, keys=cohere, embd=32, ff=32, heads=2, layers=5)
+    yield Tiny("command-r-f32", "command-r", [Q.F32], seed=562, tied=True, keys={"logit_scale": ("float32", 0.25)}, embd=32, ff=32,
+               heads=2)
+    yield Tiny("command-r-mix", "command-r", MIX_32, seed=563, tied=True, keys={"logit_scale": ("float32", 0.5)})
     yield Tiny("cohere2-mix", "cohere2", MIX_32, seed=561, tied=True, layers=3, keys=cohere | {
         "attention.sliding_window_pattern": ("array", [True, False, True])})
     yield from expert_models()
@@ -697,6 +727,46 @@ def expert_models():
     # the last layer predicts the token after the next, and is not run
     glm = {"rope.dimension_count": ("uint32", 8), "expert_gating_func": ("uint32", 2), "expert_weights_norm": ("bool", True),
            "expert_weights_scale": ("float32", 1.5)}
+    for name, seed in (("exaone", 570), ("internlm2", 572), ("arcee", 574)):
+        yield Tiny(f"{name}-f32", name, [Q.F32], seed=seed, embd=32, ff=32, heads=2)
+        yield Tiny(f"{name}-mix", name, MIX_32, seed=seed + 1, tied=name != "internlm2", rope_factors=name == "exaone")
+    yield Tiny("maincoder-f32", "maincoder", [Q.F32], seed=576, qk_norm=True, embd=32, ff=32, heads=2)
+    yield Tiny("maincoder-mix", "maincoder", MIX_32, seed=577, qk_norm=True, tied=True)
+    yield Tiny("apertus-f32", "apertus", [Q.F32], seed=568, qk_norm=True, embd=32, ff=32, heads=2, keys={
+        "xielu.alpha_p": ("array", [0.3, -0.5]), "xielu.alpha_n": ("array", [-0.2, 0.8]), "xielu.beta": ("array", [0.5, 0.25]),
+        "xielu.eps": ("array", [-1e-6, -1e-3])})
+    yield Tiny("apertus-mix", "apertus", MIX_32, seed=569, qk_norm=True, rope_factors=True, keys={
+        f"xielu.{key}": ("float32", value) for key, value in (("alpha_p", 0.55), ("alpha_n", 0.9), ("beta", 0.5), ("eps", -1e-6))})
+    gated = dict(qk_norm=True, post_norm=True)
+    glimmer = {"attention.sliding_window": ("uint32", 8), "logit_scale": ("float32", 0.5)}
+    yield Tiny("muse-glimmer-f32", "muse-glimmer", [Q.F32], seed=578, **gated, keys=glimmer, layers=4, embd=48, ff=48)
+    yield Tiny("muse-glimmer-mix", "muse-glimmer", MIX_32, seed=599, **gated, keys=glimmer | {
+        "attention.sliding_window_pattern": ("uint32", 2), "rope.freq_base_swa": ("float32", 5e5),
+        "final_logit_softcapping": ("float32", 3.0)})
+    for name, seed, bias in (("starcoder2", 580, True), ("nemotron", 582, False), ("stablelm", 584, False)):
+        part = {"rope.dimension_count": ("uint32", 8)} if name != "starcoder2" else None
+        yield Tiny(f"{name}-f32", name, [Q.F32], seed=seed, bias=bias, ff_bias=bias, keys=part, embd=32, ff=32, heads=2)
+        yield Tiny(f"{name}-mix", name, MIX_32, seed=seed + 1, bias=True, ff_bias=name != "stablelm", keys=part, tied=name == "starcoder2")
+    yield Tiny("stablelm-parallel", "stablelm", [Q.Q8_0], seed=566, qk_norm=True, parallel=True, keys={"rope.dimension_count": ("uint32", 8)})
+    table = dict(joined=True, bias=True, ff_bias=True, tied=True, context=128)
+    yield Tiny("gpt2-f32", "gpt2", [Q.F32], seed=586, **table, embd=32, ff=32, heads=2, heads_kv=2)
+    yield Tiny("gpt2-mix", "gpt2", MIX_32, seed=587, **table, heads_kv=4)
+    yield Tiny("starcoder-f32", "starcoder", [Q.F32], seed=588, **table, embd=32, ff=32, heads=2, heads_kv=1)
+    yield Tiny("starcoder-mix", "starcoder", MIX_32, seed=589, **table, heads_kv=1)
+    yield Tiny("deepseek-f32", "deepseek", [Q.F32], seed=590, dense=1, ff_shared=32, **few | dict(heads=2))
+    yield Tiny("deepseek-mix", "deepseek", MIX_32, seed=591, dense=1, ff_shared=64, keys={"expert_weights_scale": ("float32", 1.5)},
+               **many, **mix)
+    yield Tiny("mellum-f32", "mellum", [Q.F32], seed=592, qk_norm=True, keys={"attention.sliding_window": ("uint32", 8)},
+               **few | dict(layers=4, heads=2))
+    yield Tiny("mellum-mix", "mellum", MIX_32, seed=593, qk_norm=True, **many, **mix, keys={
+        "attention.sliding_window": ("uint32", 8), "attention.sliding_window_pattern": ("uint32", 2),
+        "rope.scaling.type": ("string", "yarn"), "rope.scaling.factor": ("float32", 4.0),
+        "rope.scaling.original_context_length": ("uint32", 128)})
+    afmoe = {"expert_weights_norm": ("bool", True), "expert_weights_scale": ("float32", 2.5)}
+    yield Tiny("afmoe-f32", "afmoe", [Q.F32], seed=594, **gated, dense=1, ff_shared=32, choice_bias=True, keys=afmoe | {
+        "attention.sliding_window": ("uint32", 8)}, **few | dict(layers=5, heads=2))
+    yield Tiny("afmoe-mix", "afmoe", MIX_32, seed=598, **gated, dense=1, ff_shared=64, choice_bias=True, keys=afmoe | {
+        "attention.sliding_window": ("uint32", 8)}, **many | dict(layers=4), **mix)
     yield Tiny("glm4moe-f32", "glm4moe", [Q.F32], seed=360, bias=True, qk_norm=True, dense=1, ff_shared=32, choice_bias=True,
                keys=glm, nextn=1, **few | dict(layers=3, ff=32))
     yield Tiny("glm4moe-mix", "glm4moe", MIX_32, seed=361, bias=True, dense=1, ff_shared=32, choice_bias=True,

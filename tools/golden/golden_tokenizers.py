@@ -19,7 +19,7 @@ N_MERGES = 450
 PRE = ["smollm", "gpt-2", "default", "llama-bpe", "qwen2", "tekken", "gpt-4o", "deepseek-llm", "deepseek-v3", "dbrx", "glm4",
        "smaug-bpe", "chatglm-bpe", "minimax-m2"]
 # Further names, with the expressions of one of these or with others.
-NAMES = PRE + ["a.x-4.0", "bailingmoe", "bailingmoe2", "bloom", "codeshell", "cohere2moe", "command-r", "deepseek-coder",
+NAMES = PRE + ["a.x-4.0", "afmoe", "bailingmoe", "bailingmoe2", "bloom", "codeshell", "cohere2moe", "command-r", "deepseek-coder",
                "deepseek-r1-qwen", "exaone", "exaone-moe", "exaone4", "f2llmv2", "falcon", "falcon-h1", "falcon3", "gigachat", "glm5",
                "gpt3-finnish", "granite-docling", "granite-embed-multi-97m", "grok-2", "hunyuan", "hunyuan-dense", "hy_v4", "jais",
                "jina-v5-nano", "joyai-llm", "kanana2", "kimi-k2", "kormo", "laguna", "lfm2", "llada-moe", "llama-v3", "llama3", "llama4",

@@ -152,6 +152,16 @@ MODELS = {
                             first_k_dense_replace=1, num_hidden_layers=3, routed_scaling_factor=1.5, norm_topk_prob=True), torch.float32, None, None),
     "hunyuan-moe": ("HunYuanMoEV1", dict(head_dim=16, pad_token_id=0, num_experts=4, moe_topk=2,
                                          rope_parameters=dict(rope_type="dynamic", rope_theta=10000.0, alpha=8.0, factor=1.0)), torch.bfloat16, None, None),
+    "cohere": ("Cohere", dict(tie_word_embeddings=True, pad_token_id=0), torch.bfloat16, None, None),
+    "arcee": ("Arcee", dict(rope_parameters=YARN, mlp_bias=True), torch.bfloat16, None, None),
+    "afmoe": ("Afmoe", dict(num_hidden_layers=5, head_dim=8, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=24, num_shared_experts=2,
+                            sliding_window=5, route_scale=1.5, mup_enabled=True), torch.float32, None, None),
+    "mellum": ("Mellum", dict(MOE, num_hidden_layers=4, head_dim=12, sliding_window=6, layer_types=["sliding_attention"] * 3 + ["full_attention"], rope_parameters={
+        "full_attention": YARN, "sliding_attention": dict(rope_type="default", rope_theta=5000.0)}), torch.bfloat16, None, None),
+    "starcoder2": ("Starcoder2", dict(sliding_window=20, tie_word_embeddings=True), torch.bfloat16, None, None),
+    "nemotron": ("Nemotron", dict(rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5)), torch.bfloat16, None, None),
+    "stablelm": ("StableLm", dict(use_qkv_bias=True, rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5)),
+                 torch.float32, None, None),
 }
 
 
@@ -269,7 +279,7 @@ def make(name, directory, seed):
     if quantization in ("images", "older", "transposed"):
         of, config = with_images(kind, config)
     model = getattr(transformers, of)(config).float().eval()
-    plus_1 = kind in ("Gemma", "Gemma2", "Gemma3", "Qwen3Next", "Qwen3_5", "Qwen3_5Moe")
+    plus_1 = kind in ("Gemma", "Gemma2", "Gemma3", "Qwen3Next", "Qwen3_5", "Qwen3_5Moe", "Nemotron")
     with torch.no_grad():
         for key, weight in model.named_parameters():
             scale = 0.3 if weight.dim() == 1 else 1.6 * weight.shape[-1] ** -0.5
