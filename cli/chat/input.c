@@ -8,9 +8,11 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
+#include <unistd.h>
 
 #ifdef RP_HAVE_EDIT
 #include <editline/readline.h>
@@ -50,9 +52,42 @@ static Line unless_interrupted(const Input *in, Line line) {
     return (Line){0};
 }
 
+/* A line of standard input, without stdio: what that holds back cannot be waited for. */
+static Line read_plain_line(const Input *in) {
+    static struct {
+        char   bytes[4096];
+        size_t n, at;
+    } held;
+    Line  line = {0};
+    FILE *text = open_memstream(&line.text, &line.n);
+    bool  any = false, end = false;
+    if (text == NULL) return (Line){.error = ENOMEM};
+    while (!end) {
+        if (held.at == held.n) {
+            if (in->catches && !cli_wait_for_input(STDIN_FILENO)) break;
+            const ssize_t n = read(STDIN_FILENO, held.bytes, sizeof held.bytes);
+            if (n < 0 && errno == EINTR) continue;
+            if (n < 0) line.error = errno;
+            if (n <= 0) break;
+            held.n  = (size_t)n;
+            held.at = 0;
+        }
+        const char  *from    = held.bytes + held.at;
+        const char  *newline = memchr(from, '\n', held.n - held.at);
+        const size_t n       = newline != NULL ? (size_t)(newline - from) : held.n - held.at;
+        fwrite(from, 1, n, text);
+        end = newline != NULL;
+        any = true;
+        held.at += n + end;
+    }
+    if (fclose(text) != 0) line.error = ENOMEM;
+    if (any && line.error == 0) return line;
+    free(line.text);
+    return (Line){.error = line.error};
+}
+
 static Line read_line(const Input *in, const char *prompt) {
-    Line   line = {0};
-    size_t room = 0;
+    Line line = {0};
     if (in->catches)
         cli_catch_termination();
     else
@@ -74,15 +109,7 @@ static Line read_line(const Input *in, const char *prompt) {
     }
 #endif
     if (in->terminal && !cli_print(prompt, strlen(prompt))) return line;
-    const ssize_t n = getline(&line.text, &room, stdin);
-    if (n < 0) {
-        line.error = ferror(stdin) ? errno : 0;
-        free(line.text);
-        line.text = NULL;
-        return unless_interrupted(in, line);
-    }
-    line.n = (size_t)n;
-    if (n > 0 && line.text[n - 1] == '\n') line.text[--line.n] = '\0';
+    line = read_plain_line(in);
     return unless_interrupted(in, line);
 }
 
@@ -129,13 +156,18 @@ static bool goes_on(const Line *line) { return line->n > 0 && line->text[line->n
 
 static bool is_fence(const Line *line) { return line->n == 3 && memcmp(line->text, "\"\"\"", 3) == 0; }
 
+static RpStatus error_of(const Line *line) {
+    return line->error == 0 ? RP_OK : rp_fail(RP_E_IO, "standard input: %s", strerror(line->error));
+}
+
 /* The lines up to the next """. */
 static RpStatus read_block(const Input *in, Reader *r) {
     RpStatus st   = add(&r->out->text, "", 0, false);
     r->out->block = true;
     for (bool end = false; st == RP_OK && !end;) {
         Line line = read_line(in, "... ");
-        end       = line.text == NULL || is_fence(&line);
+        RP_TRY(error_of(&line));
+        end = line.text == NULL || is_fence(&line);
         if (line.text == NULL && !is_interrupted(in)) {
             cli_say("reprise", "the message that began with \"\"\" has no end: it was not sent");
             r->out->bad = true;
@@ -151,7 +183,7 @@ static RpStatus read_block(const Input *in, Reader *r) {
 
 static RpStatus read_message(const Input *in, const char *prompt, Reader *r) {
     Line line = read_line(in, prompt);
-    if (line.error != 0) return rp_fail(RP_E_IO, "standard input: %s", strerror(line.error));
+    RP_TRY(error_of(&line));
     if (line.text == NULL) return RP_OK;
     if (is_fence(&line)) {
         free(line.text);
@@ -164,6 +196,7 @@ static RpStatus read_message(const Input *in, const char *prompt, Reader *r) {
         free(line.text);
         if (st != RP_OK || !more) return st;
         line = read_line(in, "... ");
+        RP_TRY(error_of(&line));
         if (line.text == NULL) return RP_OK;
     }
 }

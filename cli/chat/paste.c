@@ -79,9 +79,11 @@ static int next_byte(int fd) {
         if (state.taken == state.waiting.n) state.taken = state.waiting.n = 0;
         return c;
     }
-    ssize_t n;
-    while ((n = read(fd, &c, 1)) < 0 && errno == EINTR && !(state.catches && cli_interrupted())) {
-    }
+    ssize_t n = 0;
+    do {
+        if (state.catches && !cli_wait_for_input(fd)) return -1;
+        n = read(fd, &c, 1);
+    } while (n < 0 && errno == EINTR);
     return n == 1 ? c : -1;
 }
 
