@@ -8,11 +8,12 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <unistd.h>
 
-static volatile sig_atomic_t interrupt; /* the signal that was caught; 0: none */
-static int                   wake[2] = {-1, -1};
+static atomic_int interrupt; /* the signal that was caught, by any thread; 0: none */
+static int        wake[2] = {-1, -1};
 
 /* A second signal ends the program at once, with the status that shells use for it. _exit, since exit is not safe
  * here. */

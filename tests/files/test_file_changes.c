@@ -3,6 +3,7 @@
 #include "tests/support/golden.h"
 #include "tests/support/hang.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -160,12 +161,24 @@ Test(file_changes, a_copied_model_does_not_need_its_file) {
     rp_model_free(copied);
 }
 
+/* Linux 5.14 and later; qemu ignores the advice. */
+static bool reads_pages_in(void) {
+    FILE *empty = tmpfile();
+    void *page  = mmap(NULL, 1, PROT_READ, MAP_PRIVATE, fileno(empty), 0);
+    cr_assert_neq(page, MAP_FAILED);
+    const bool fails = syscall(SYS_madvise, page, (size_t)sysconf(_SC_PAGESIZE), 22) != 0 && errno == EFAULT;
+    munmap(page, 1);
+    fclose(empty);
+    return fails;
+}
+
 /* Without the pages of the file a touch would end the process by SIGBUS. */
 Test(file_changes, a_mapped_file_that_becomes_shorter_while_it_is_read_is_an_error) {
-    RpModel *m;
+    RpModel    *m;
+    const char *want = reads_pages_in() ? ": a part could not be read: the file became shorter, or its device failed"
+                                        : ": the file changed while it was read";
     OK(rp_synth("smollm2-135m", &(RpSynthOptions){.hollow = true}, path));
-    REFUSED(rp_model_open(path, &(RpModelOptions){.progress = empty_file}, &m), RP_E_IO,
-            ": a part could not be read: the file became shorter, or its device failed");
+    REFUSED(rp_model_open(path, &(RpModelOptions){.progress = empty_file}, &m), RP_E_IO, want);
     cr_expect_null(m);
 }
 

@@ -100,7 +100,7 @@ mutant executor/executor.c executor/executor.c 's/memcmp(x->args.params, y->args
     bind "weights of a plan with other parameters"
 mutant executor/reply.c executor/backend.h 's/ \&\& e->bound == NULL//' bind "a loop that ignores which states are bound"
 mutant executor/reply.c executor/reply.c 's/if (r->end\[i\] == token) return true;//' bind "a host that ignores end tokens"
-mutant executor/executor.c executor/backend.h 's/ \&\& e->bound == NULL//' rebind "a loop that is reported and not used"
+mutant executor/launch.c executor/backend.h 's/ \&\& e->bound == NULL//' rebind "a loop that is reported and not used"
 mutant $cuda/executor.c $cuda/executor.c 's/ \&\& c->old_code == 0//' overlap "PDL of kernels whose code cannot wait"
 mutant kernels/loop.cu kernels/loop.cu 's/^    rp_pdl_wait();//; s/^\(    cudaGraphSetConditional.*\)$/    rp_pdl_wait();\n\1/' loop \
     "a token that is read before the wait"
