@@ -102,8 +102,8 @@ typedef uint64_t Parts;
 #define DELTA_SPLIT    ((Parts)1 << 43) /* queries, keys and values, and a gate, */
 #define DELTA_JOINED   ((Parts)1 << 44) /* or one of all */
 #define NORM_BIASES    ((Parts)1 << 45) /* norms have biases */
-#define Q_NORM_OWN     ((Parts)1 << 47) /* norms of heads with weights of their own, in files that have them */
 #define MATRIX_GATED   ((Parts)1 << 46) /* a matrix gives gates of attention */
+#define Q_NORM_OWN     ((Parts)1 << 47) /* norms of heads with weights of their own, in files that have them */
 
 typedef enum Presence {
     REQUIRED,

@@ -109,8 +109,7 @@ static Line read_line(const Input *in, const char *prompt) {
     }
 #endif
     if (in->terminal && !cli_print(prompt, strlen(prompt))) return line;
-    line = read_plain_line(in);
-    return unless_interrupted(in, line);
+    return unless_interrupted(in, read_plain_line(in));
 }
 
 /* Adds n bytes of a line to a message; `next`: behind a newline. */
