@@ -378,6 +378,7 @@ class Operation(unittest.TestCase):
         def load(*args, env=None):
             with Server(*args, env=env) as s:
                 bytes_of_model = s.metric("model_bytes")
+                wait_until(lambda: s.lines("model_loaded"), "the log says so")  # it may be written after the answer
                 self.assertEqual([o["bytes"] for o in s.lines("model_loaded")], [bytes_of_model])
                 return bytes_of_model, [o["text"] for o in s.lines("warning")]
         plain, _ = load("--repack", "off")
