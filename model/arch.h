@@ -131,7 +131,8 @@ TensorNode *rp_arch_name_node(Builder *b, TensorNode *n, const char *what);
 /* y = x * rsqrt(mean(x^2) + eps) * w, or with ArchRow.layer_norm the same of x - mean(x); NULL: no weight. */
 TensorNode *rp_arch_norm(Builder *b, TensorNode *x, const RpGgufTensor *w, const char *what);
 
-/* The same with a bias that is added, or NULL (with ArchRow.layer_norm only), and an epsilon; 0: that of the model. */
+/* A norm with its parameters. The bias is added to the result; only families with ArchRow.layer_norm may have one, and
+ * NULL means none. An eps of 0 means that of the model. rp_arch_normed computes rp_arch_norm with these. */
 typedef struct ArchNorm {
     const RpGgufTensor *w, *bias;
     float               eps;

@@ -230,7 +230,7 @@ RpStatus rp_hf_delta_keys(HfModel *m) {
     return strcmp(m->family->arch, "qwen3next") == 0 ? RP_OK : rope_sections(m, (const int32_t[]){11, 11, 10, 0});
 }
 
-/* Of families with LayerNorm. */
+/* Families with LayerNorm have an epsilon of another name than those with RMSNorm, in config.json and in GGUF. */
 RpStatus rp_hf_layer_norm_keys(HfModel *m) {
     return rp_hf_copy_number(m, m->family->eps_key, 1e-5, "attention.layer_norm_epsilon");
 }
